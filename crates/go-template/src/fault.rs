@@ -1,4 +1,4 @@
-//! Reason why a part of a template is invalid or fails: a text for its author. `TemplateError` adds
+//! Error in a part of a template, as a text for the author of the template. `TemplateError` adds
 //! the position.
 
 use std::fmt;

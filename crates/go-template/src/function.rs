@@ -1,5 +1,5 @@
-//! Functions of templates: one table, by name. Submodules implement them: texts, numbers and lists,
-//! randomness and time.
+//! Table of the functions that templates can call. Submodules implement the functions, grouped by
+//! subject: texts, numbers and lists, comparison, randomness and time.
 
 mod chance;
 mod compare;
@@ -11,7 +11,7 @@ use tollhouse_stdx::{Random, nearest};
 use super::fault::Fault;
 use super::value::Value;
 
-/// Inputs of functions besides their arguments.
+/// Data that functions may use besides their arguments.
 pub(super) struct Context<'r> {
     pub(super) random: &'r mut Random,
     /// Time of the request, in nanoseconds of Unix time.
@@ -20,12 +20,13 @@ pub(super) struct Context<'r> {
 
 type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, Fault>;
 
-/// Source of a function, by which [`Functions`](crate::Functions) selects.
+/// Origin of a function; [`Functions::Builtin`](crate::Functions::Builtin) excludes those of the
+/// library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// The template language itself defines the function.
     Builtin,
-    /// The function comes from ghz or sprig.
+    /// Defined by ghz or sprig, not by the template language.
     Library,
 }
 
@@ -49,7 +50,7 @@ impl Function {
         self.origin == Origin::Builtin
     }
 
-    /// Checks the number of arguments; the error states the accepted number.
+    /// Checks the number of arguments. The error text contains the accepted number.
     pub(super) fn check_count(&self, count: usize) -> Result<(), Fault> {
         let fits = count >= self.count_min && self.count_max.is_none_or(|max| count <= max);
         if fits {
@@ -86,8 +87,8 @@ const fn library(name: &'static str, min: usize, max: Option<usize>, call: Call)
     Function { name, origin: Origin::Library, count_min: min, count_max: max, call }
 }
 
-/// All functions. Those whose names begin with `rand` or `uuid` return a different value every
-/// time.
+/// Table of all functions, looked up by name. Random functions (`newUUID`, `uuidv4`, `random…`,
+/// `rand…`) return a different value at every call.
 static FUNCTIONS: &[Function] = &[
     builtin("and", 1, None, compare::and),
     builtin("or", 1, None, compare::or),
@@ -175,8 +176,8 @@ static FUNCTIONS: &[Function] = &[
     fixed("fail", 1, text::fail),
 ];
 
-/// Functions of sprig that read the machine's state. They are rejected, because the content of a
-/// request must follow from its plan.
+/// Functions of sprig that are rejected because they read the machine's state. The content of
+/// requests must depend only on the plan of the load test.
 const REFUSED: [&str; 3] = ["env", "expandenv", "getHostByName"];
 
 /// Looks up a function by name.

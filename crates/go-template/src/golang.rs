@@ -1,5 +1,5 @@
-//! Formatting of numbers, times and JSON as in Go. Templates and the output of Go-compatible tools
-//! use it, so that readers of the original output can read ours.
+//! Formatting of numbers, times and JSON as in Go. Templates use these functions, as do emulations
+//! of Go tools, whose output must equal that of the original.
 
 pub mod date;
 pub mod json;
@@ -19,7 +19,8 @@ pub fn put_float(number: f64, out: &mut String) {
     }
 }
 
-/// Appends a number in Go's exponent notation: `1e21` becomes `1e+21`, `1e-5` becomes `1e-05`.
+/// Appends a number that Rust has formatted with an exponent in Go's notation: `1e21` becomes
+/// `1e+21`, `1e-5` becomes `1e-05`.
 pub fn put_exponent(written: &str, out: &mut String) {
     let (digits, exponent) = written.split_once('e').unwrap_or((written, "0"));
     let (sign, exponent) = match exponent.strip_prefix('-') {

@@ -1,5 +1,5 @@
-//! Splits a template into texts and actions, and an action into tokens. Handles only the lexical
-//! level: trim markers, comments, quotes, numbers; the parser interprets the tokens.
+//! Splits a template into texts and actions, and an action into tokens. Handles trim markers,
+//! comments, quotes and numbers; the parser interprets the tokens.
 
 use super::TemplateError;
 use super::fault::Fault;
@@ -22,7 +22,7 @@ pub(super) enum Token {
     Field(String),
     /// `.Name` directly after a parenthesis or a variable.
     Chain(String),
-    /// `$` or `$name`; holds the name without the sign.
+    /// Variable `$` or `$name`, with its name without the sign.
     Variable(String),
     /// Name of a function or keyword.
     Word(String),
@@ -161,7 +161,8 @@ pub(super) fn tokens(
     Ok(tokens)
 }
 
-/// Token of a `.Name`: a field of the dot, or of the token right before it.
+/// Constructor of the token for `.Name`: [`Token::Field`], or [`Token::Chain`] directly after
+/// another token.
 type Member = fn(String) -> Token;
 
 fn token(rest: &str, first: char, member: Member) -> Result<(Token, usize), Fault> {

@@ -27,15 +27,15 @@ use node::Node;
 /// Values of `{{.Name}}` for one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Variables<'a> {
-    /// `.WorkerID`: name of the sender; unique among concurrent senders.
+    /// Value of `.WorkerID`: name of the sender, unique among concurrent senders.
     pub worker_id: &'a str,
     /// Value of `.RequestNumber`: number of the request within the run, from 0.
     pub request_number: u64,
-    /// Names of the gRPC method; all empty for other protocols.
+    /// Names of the gRPC method of the request; all are empty for other protocols.
     pub method: &'a Method,
     /// Time of the request in nanoseconds of Unix time, for `.Timestamp`, its variants, and `now`.
     pub unix_ns: u64,
-    /// Random number of 128 bits for `.UUID`, which is constant within a request.
+    /// Random bits for `.UUID`, which has the same value throughout a request.
     pub uuid: u128,
 }
 
@@ -72,13 +72,13 @@ pub struct Method {
     pub is_server_streaming: bool,
 }
 
-/// Set of functions available to a template.
+/// Selection of the functions that a template may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Functions {
     /// Functions of the template language, of ghz and of sprig.
     #[default]
     All,
-    /// Only those of the template language, such as `eq` and `printf`.
+    /// Only the functions of the template language, such as `eq` and `printf`.
     Builtin,
 }
 
@@ -129,7 +129,7 @@ impl Template {
         Self { nodes: vec![Node::Text(text.into())], slots: 0 }
     }
 
-    /// Returns the text if it contains no placeholder.
+    /// Returns the text of the template if it contains no placeholder; otherwise `None`.
     pub fn as_static(&self) -> Option<&str> {
         match self.nodes.as_slice() {
             [] => Some(""),
@@ -138,7 +138,7 @@ impl Template {
         }
     }
 
-    /// Whether the text contains no placeholder, so that it can be prepared once.
+    /// Whether the template contains no placeholder, so that every rendering has the same result.
     pub fn is_static(&self) -> bool {
         self.as_static().is_some()
     }

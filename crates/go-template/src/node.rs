@@ -46,7 +46,7 @@ pub(super) enum Operand {
     Float(f64),
     Boolean(bool),
     Variable(Variable),
-    /// `.` inside `range` and `with`.
+    /// `.` inside `range` and `with`: the current element or value, not the request.
     Dot,
     Slot(usize),
     Call(Call),

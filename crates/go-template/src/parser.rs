@@ -1,5 +1,5 @@
-//! Parser from pieces to nodes: blocks, scopes, assignments. [`expression`](self::expression)
-//! parses the expressions in them.
+//! Parser of blocks, scopes and assignments, which converts the pieces of a template to nodes.
+//! [`expression`](self::expression) parses the expressions in them.
 
 mod expression;
 
@@ -45,13 +45,15 @@ struct Parser<'t> {
     template: &'t str,
     functions: Functions,
     pieces: std::vec::IntoIter<Piece<'t>>,
-    /// Visible names with their slots; later ones shadow earlier ones.
+    /// Names of the visible variables with their slots; later entries shadow earlier ones of the
+    /// same name.
     scope: Vec<(String, usize)>,
     slots: usize,
     depth: usize,
     /// Number of `range` blocks around the current position.
     ranges: usize,
-    /// Number of enclosing blocks in which `.` is not the request.
+    /// Number of enclosing `range` and `with` blocks, in which `.` is an element or value, not the
+    /// request.
     dots: usize,
 }
 
@@ -64,7 +66,7 @@ enum BlockEnd {
 /// Tokens of an action that have not been parsed.
 struct Tokens {
     tokens: std::collections::VecDeque<(Token, usize)>,
-    /// Position of the action, for error messages about missing parts.
+    /// Position of the action in the template, for errors about tokens that are missing.
     at: usize,
 }
 
@@ -227,7 +229,7 @@ impl<'t> Parser<'t> {
         self.nothing_left(tokens)?;
         let (then, end) = self.block()?;
         let otherwise = match end {
-            // The `end` of the inner `if` ends both.
+            // In `else if`, the single `end` ends the inner and the outer `if`.
             BlockEnd::Else { mut rest, .. } if rest.peek() == Some(&Token::Word("if".into())) => {
                 rest.next();
                 vec![self.if_block(&mut rest)?]
@@ -274,7 +276,8 @@ impl<'t> Parser<'t> {
         Ok(Node::Range(Box::new(Range { list, index_slot, element_slot, body, otherwise })))
     }
 
-    /// Parses an optional `$a :=` or `$a, $b :=`.
+    /// Parses the variables that a block or action declares, `$a :=` or `$a, $b :=`, and returns
+    /// their slots. The list is empty without a declaration.
     fn declared(
         &mut self,
         tokens: &mut Tokens,
@@ -329,7 +332,7 @@ impl<'t> Parser<'t> {
 
 fn push_text(nodes: &mut Vec<Node>, text: &str) {
     match nodes.last_mut() {
-        // A removed comment leaves two adjacent texts.
+        // Where a comment was removed, two texts are adjacent; they become one node.
         Some(Node::Text(before)) => *before = format!("{before}{text}").into(),
         _ => nodes.push(Node::Text(text.into())),
     }

@@ -3,7 +3,7 @@
 use super::value::Value;
 use crate::golang;
 
-/// Maximum field width; a larger one is an error in the format.
+/// Maximum field width and precision in characters; larger numbers are reduced to it.
 const WIDTH_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) fn printf(layout: &str, values: &[Value<'_>]) -> String {
         }
     }
     out.push_str(rest);
-    // Go reports errors within the text instead of failing, which must be matched.
+    // As in Go, an error is reported within the resulting text, and the call succeeds.
     let shown = |value: &Value<'_>| format!("{}={}", go_kind(value), value.to_text());
     let extra: Vec<String> = values.map(shown).collect();
     if !extra.is_empty() {
@@ -91,7 +91,8 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
             (*number < 0).then_some("-"),
             &grouped(format, number.unsigned_abs().to_string()),
         ),
-        // Go's `%s` rejects numbers and booleans; the text below says so.
+        // Go's `%s` rejects numbers and booleans; the code below then appends Go's message for an
+        // invalid verb.
         ('s', Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => None,
         ('s' | 'v', value) => Some(cut(format, value.to_text().into_owned())),
         ('q', Value::Text(text)) => Some(quoted(text)),
@@ -134,7 +135,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
     }
 }
 
-/// Returns Go's name of the type, for its message about an invalid verb.
+/// Returns Go's name of the value's type, for the message about an invalid verb.
 fn go_kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::Nil => "nil",
@@ -151,7 +152,7 @@ fn character(number: i64) -> char {
     u32::try_from(number).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Pads digits with the zeros that the precision requires.
+/// Pads digits with leading zeros to the precision, which is the minimum number of digits.
 fn grouped(format: &Format, digits: String) -> String {
     match format.precision {
         Some(precision) => format!("{digits:0>precision$}"),
@@ -208,7 +209,7 @@ fn significant(magnitude: f64, digits: usize) -> String {
     trimmed(&format!("{magnitude:.decimals$}"))
 }
 
-/// Cuts a text to the precision.
+/// Truncates a text to the precision, in characters.
 fn cut(format: &Format, text: String) -> String {
     match format.precision {
         Some(precision) => text.chars().take(precision).collect(),
@@ -216,7 +217,8 @@ fn cut(format: &Format, text: String) -> String {
     }
 }
 
-/// Formatted value; the sign is that of a number, or empty.
+/// Formatted value before it is padded to the width. The sign of a number is separate; it is empty
+/// for other values.
 struct Padded<'a> {
     sign: &'a str,
     rest: &'a str,

@@ -11,9 +11,10 @@ use super::value::Value;
 use super::{Variables, put_uuid};
 use crate::golang::date;
 
-/// Maximum output of one rendering; larger bodies come from files, unexpanded.
+/// Maximum size of the output of one rendering, in bytes. Larger bodies are read from files and not
+/// expanded.
 pub(super) const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum number of nodes visited in one rendering; only nested ranges come close.
+/// Maximum number of nodes visited in one rendering; only nested `range` blocks come close.
 const STEPS_MAX: usize = 100_000;
 
 /// Renders nodes; `slots` is the number of declared variables.
@@ -45,7 +46,7 @@ struct Renderer<'v, 'r> {
     out_bytes_max: usize,
 }
 
-/// End of a list of nodes.
+/// Reason why the rendering of a list of nodes has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Through,
@@ -93,7 +94,7 @@ impl<'v> Renderer<'v, '_> {
                 if let Some(slot) = slot {
                     self.slots[*slot] = value.clone();
                 }
-                // Restored in any case, because a `break` may leave the block early.
+                // The dot is restored even if the block ends early by `break`.
                 let before = std::mem::replace(&mut self.dot, value);
                 let flow = self.nodes(then, out);
                 self.dot = before;
@@ -215,7 +216,7 @@ impl<'v> Renderer<'v, '_> {
         }
     }
 
-    /// Appends a variable without creating a value first.
+    /// Appends a field of the request directly, without creating a [`Value`] first.
     fn put_variable(&self, variable: Variable, out: &mut String) {
         match variable {
             Variable::Timestamp => {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::golang::{date, put_float};
 
-/// A value. Texts borrow from the template or the variables if possible.
+/// Value of an expression. Texts borrow from the template or the variables if possible.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'v> {
     Nil,
@@ -36,7 +36,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the name of the type in messages.
+    /// Returns the name of the value's type for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Nil => "nil",
@@ -49,7 +49,7 @@ impl Value<'_> {
         }
     }
 
-    /// Converts to a whole number, also from text; other values yield 0, as in sprig.
+    /// Converts the value to a whole number. Texts are parsed; other values yield 0, as in sprig.
     pub(super) fn to_integer(&self) -> i64 {
         match self {
             Value::Integer(number) => *number,
@@ -63,7 +63,7 @@ impl Value<'_> {
         }
     }
 
-    /// Converts to a floating-point number by the rules of [`Self::to_integer`].
+    /// Converts the value to a floating-point number by the rules of [`Self::to_integer`].
     pub(super) fn to_float(&self) -> f64 {
         match self {
             Value::Integer(number) => *number as f64,
@@ -75,7 +75,7 @@ impl Value<'_> {
         }
     }
 
-    /// Converts to a text, as printed; `nil` becomes empty.
+    /// Converts the value to the text that a template prints for it; `nil` becomes an empty text.
     pub(super) fn to_text(&self) -> Cow<'_, str> {
         match self {
             Value::Text(text) => Cow::Borrowed(text),

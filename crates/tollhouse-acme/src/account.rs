@@ -1,4 +1,4 @@
-//! The account with the authority: the stored one, or a new one.
+//! The account with the ACME authority. Uses the stored account, or creates and stores a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,17 @@ use crate::records::{ACCOUNT_PLACE, AccountRecord, to_json};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
-/// Time for which a refusal also applies to other attempts that wait for the account, in seconds;
-/// shorter than any wait after a failure.
+/// Time in seconds for which the refusal of an account also fails other attempts that wait for the
+/// account. Shorter than any wait after a failure, so that a later attempt asks the authority
+/// again.
 const REFUSAL_SHARED_S: u64 = 5;
 
 /// Maximum number of attempts to store a new account, [`WRITE_AGAIN_AFTER`] apart.
 const WRITES_MAX: u32 = 10;
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// Opens the account, or creates and stores one. Costs a request for the directory.
+/// Opens the stored account, or creates and stores a new one. Costs one request, for the
+/// authority's directory, in addition to the creation.
 ///
 /// # Errors
 /// If the authority refuses or is unreachable, the store fails, or no key opens the stored account.
@@ -35,8 +37,8 @@ pub(crate) async fn open(
     if let Some(record) = stored(shared).await? {
         return restore(shared, lease, record).await;
     }
-    // Attempts run concurrently, and an authority may allow only one account per external account
-    // key.
+    // Only one attempt at a time creates an account, because attempts run concurrently and an
+    // authority may allow only one account per external account key.
     let mut gate = Arc::clone(&shared.account_gate).lock_owned().await;
     if let Some(record) = stored(shared).await? {
         drop(gate);
@@ -48,8 +50,8 @@ pub(crate) async fn open(
     {
         return Err(failure.clone());
     }
-    // Runs as a separate task, because attempts are aborted when the authority refuses one of them,
-    // and a created account cannot be obtained again.
+    // Runs as a separate task, which is not aborted with the attempt, because a created account
+    // must be stored: the authority does not issue it again.
     let shared = Arc::clone(shared);
     let created = tokio::spawn(async move {
         let created = create(&shared, lease).await;
@@ -59,7 +61,8 @@ pub(crate) async fn open(
     created.await.unwrap_or_else(|error| Err(Failure::new(Code::AccountRefused, error)))
 }
 
-/// Returns the account's record, unless its key is lost and it may be replaced.
+/// Returns the stored record of the account; `None` if it is missing, or if no key opens it and the
+/// settings allow its replacement.
 async fn stored(shared: &Shared) -> Result<Option<AccountRecord>, Failure> {
     let key = keys::account(&shared.settings.directory);
     let record: Option<AccountRecord> = shared.record(&key).await?;
@@ -128,8 +131,9 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
     Ok((account, remarks))
 }
 
-/// Stores a new account. The authority already has it, so failures of the store are retried. If the
-/// lease has ended, the account is stored only if no other node has stored one.
+/// Stores a new account. Failures of the store are retried, because the account already exists at
+/// the authority. If the lease has ended, the account is stored only if no other node has stored
+/// one.
 async fn write_down(
     shared: &Shared,
     lease: LeaseId,
@@ -155,7 +159,7 @@ async fn write_down(
 
 fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, Failure> {
     let Some(external) = &settings.external_account else { return Ok(None) };
-    // Authorities issue keys with or without padding.
+    // Authorities issue base64url keys with or without padding; the decoder accepts none.
     let key = external.key.expose().trim_end_matches('=');
     let key = BASE64_URL_SAFE_NO_PAD.decode(key).map_err(|_| {
         Failure::new(Code::AccountRefused, "acme.eab.key is not in base64url")
@@ -164,7 +168,8 @@ fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, F
     Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
 }
 
-/// Without an account, no request to the authority is possible.
+/// Converts an error of an account request. The failure applies to all requests to the authority,
+/// because each needs the account.
 fn account_failure(error: Error) -> Failure {
     from_protocol(error, Code::AccountRefused).with_authority_scope()
 }

@@ -4,11 +4,12 @@ use aws_lc_rs::digest;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-/// The only ALPN protocol in the authority's hello.
+/// ALPN protocol of the authority's handshake for a challenge. Its ClientHello offers no other
+/// protocol.
 pub const ACME_TLS_ALPN: &[u8] = b"acme-tls/1";
 
-/// Creates a self-signed certificate with its key, for one name. A critical extension contains the
-/// digest of the key authorization.
+/// Creates a self-signed certificate for one name, and its key. A critical extension of the
+/// certificate contains the digest of the key authorization.
 ///
 /// # Errors
 /// If the name is invalid in a certificate.

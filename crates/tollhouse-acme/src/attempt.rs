@@ -27,27 +27,30 @@ use crate::schedule::{self, NoWindow};
 use crate::settings::ChallengeKind;
 use crate::shared::Shared;
 
-/// Maximum number of retries of a request after a refused nonce, in addition to those of the
+/// Maximum number of retries of a request after a refused nonce, in addition to those of the ACME
 /// library. Even if the authority refuses every second nonce, only one request in a million fails.
 pub(crate) const NONCES_MAX: usize = 8;
 
-/// Maximum wait for the authority's decision in one attempt; the next attempt resumes the order.
+/// Maximum time that one attempt waits for the authority's decision. After that, the attempt ends,
+/// and the next attempt resumes the order.
 const DECISION_TIME_MAX: Duration = Duration::from_secs(180);
 
-/// Waits between two polls of an order: the first, the longest, and the longest that an authority
-/// may request without ending the attempt.
+/// Waits between two polls of an order: the first wait, the longest wait, and the longest wait that
+/// an authority may request. A longer request ends the attempt.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const ASKED_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum wait until this node answers pending challenges; usually milliseconds.
+/// Maximum time to wait until this node serves the answers to pending challenges. Usually takes
+/// milliseconds.
 const ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Number of unusable certificates after which the order is abandoned.
+/// Number of unusable certificates that an authority may issue for one order before the order is
+/// abandoned.
 const UNUSABLE_MAX: u8 = 3;
 
-/// Repeats a protocol call while its nonce is refused. A request with a refused nonce has no
-/// effect.
+/// Repeats a protocol call while the authority refuses its nonce. This is safe, because a request
+/// with a refused nonce has no effect.
 macro_rules! past_bad_nonces {
     ($call:expr) => {{
         let mut left = crate::attempt::NONCES_MAX;
@@ -106,7 +109,7 @@ impl Attempt<'_> {
         order_record: Option<OrderRecord>,
     ) -> Result<Option<(Order, OrderRecord)>, Failure> {
         let Some(order_record) = order_record else { return Ok(None) };
-        // An order without its key is useless; a new one costs less than recovering it.
+        // An order whose key cannot be opened is useless, and is replaced by a new order.
         let is_open = self.shared.open(&order_record.key, ORDER_PLACE).is_ok();
         let Some(url) = order_record.url.clone().filter(|_| is_open) else { return Ok(None) };
         match past_bad_nonces!(account.order(url.clone())) {
@@ -126,8 +129,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Creates an order. Its key is stored before the request, so that a failing store leads to no
-    /// orders.
+    /// Creates an order. The key of the future certificate is stored before the request, so that no
+    /// order is created if the store fails.
     async fn begin(
         &self,
         account: &Account,
@@ -152,7 +155,8 @@ impl Attempt<'_> {
                 }
                 self.ask_for(account, None).await
             }
-            // The order was created anyway: the library only misses `replaces` in the response.
+            // The order was created nevertheless. The library reports an error, because the
+            // response lacks `replaces`.
             Err(Error::Other(reason))
                 if self.replaces.is_some() && remarks.last().location.is_some() =>
             {
@@ -195,7 +199,8 @@ impl Attempt<'_> {
         self.shared.commit(self.lease, delete).await.map(drop)
     }
 
-    /// Advances an order from any state to the PEM text of the certificate.
+    /// Advances an order, whatever its state, until the certificate is issued; returns the
+    /// certificate as PEM text.
     async fn bring_through(
         &self,
         order: &mut Order,
@@ -224,13 +229,15 @@ impl Attempt<'_> {
         pem.ok_or_else(|| Failure::new(Code::AnswerMalformed, "a valid order has no certificate"))
     }
 
-    /// Stores the answers to all challenges for every node, and notifies the authority.
+    /// Stores the answers to all challenges of the order, so that every node serves them, and
+    /// notifies the authority.
     async fn answer_challenges(&self, order: &mut Order) -> Result<Vec<String>, Failure> {
         let pending = self.pending(order).await?;
         let mut put = Transaction::new();
         let mut tokens = Vec::new();
         for (token, record) in pending {
-            // The answers are under the lease; a later holder stores them again.
+            // The entries are removed when the lease ends; the next holder of the lease stores them
+            // again.
             let key = format!("{}{token}", keys::CHALLENGES);
             put = put.put_under(self.lease, key.as_str(), to_json(&record));
             tokens.push(key);
@@ -350,7 +357,8 @@ impl Attempt<'_> {
         let of_order = order.state().error.as_ref().map(|it| from_problem(it, Code::OrderRefused));
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
-            // The cached state is older than the challenge.
+            // The authorization is read again, because the cached one is older than the challenge's
+            // failure.
             if past_bad_nonces!(authorization.refresh()).is_err() {
                 continue;
             }
@@ -366,7 +374,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Builds the change row for the new certificate, as for every write of an object.
+    /// Builds the row about the new certificate for the list of changes, as every write of an
+    /// object has one.
     async fn change(&self, id: &str, after: &str, now_s: u64) -> Result<Operation, Failure> {
         let before = self.shared.store.get(&keys::object(&self.shared.prefix, id)).await?;
         let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
@@ -383,13 +392,13 @@ impl Attempt<'_> {
             is_cut: false,
             undoes: None,
         };
-        // Unique, because a certificate changes at most once a second.
+        // The name is unique, because a certificate changes at most once a second.
         let name = change_row::key_of(row.at_ms, id);
         let key = format!("{}/{}{name}", self.shared.prefix, change_row::FOLDER);
         Ok(Operation::put(key, row.within(change_row::BODIES_BYTES_MAX).to_text()))
     }
 
-    /// Checks the certificate and replaces the former one, in one commit with the cleanup of the
+    /// Checks the new certificate, and replaces the previous one. The same commit removes the
     /// order.
     async fn put_into_service(
         &self,

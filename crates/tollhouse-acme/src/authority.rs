@@ -17,10 +17,10 @@ use crate::clock::Clock;
 use crate::failure::{Fault, bounded};
 use crate::transport::Transport;
 
-/// Maximum wait accepted from an authority; after it the authority is asked again.
+/// Maximum time that a `Retry-After` of an authority delays the next request.
 const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Headers `Retry-After` and `Location` of the last response.
+/// Values of the headers `Retry-After` and `Location` in a response.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remark {
     /// Wait in `Retry-After`.
@@ -29,7 +29,8 @@ pub(crate) struct Remark {
     pub(crate) location: Option<String>,
 }
 
-/// Headers of the responses to a sequence of requests.
+/// Header values of the last response, shared between the HTTP client, which sets them, and the
+/// caller of the ACME library.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remarks(Arc<Mutex<Remark>>);
 
@@ -78,7 +79,8 @@ fn fault(fault: Fault) -> Error {
 }
 
 fn later(status: u16, body: &[u8], wait: Option<Duration>) -> Fault {
-    // Servers in front of the authority respond with HTML pages.
+    // The body may not be a problem document, because proxies in front of the authority respond
+    // with HTML pages.
     let problem: Option<Problem> = serde_json::from_slice(body).ok();
     let detail = problem.as_ref().and_then(|problem| problem.detail.as_deref());
     let name = problem.as_ref().and_then(|problem| problem.r#type.as_deref());

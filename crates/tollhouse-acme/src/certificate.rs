@@ -46,7 +46,7 @@ pub(crate) fn check(cert: &str, key: &str, host: &str, now_s: u64) -> Result<Fac
     Ok(Facts { issuer, not_before_s, not_after_s, renewal_id })
 }
 
-/// Returns issuer and renewal id of the first certificate.
+/// Returns the issuer and the renewal id of the first certificate in a PEM chain.
 fn further(cert: &str) -> Option<(String, Option<CertificateIdentifier<'static>>)> {
     let der = CertificateDer::from_pem_slice(cert.as_bytes()).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
@@ -83,12 +83,12 @@ pub(crate) fn object(parts: &ObjectParts<'_>, keyring: &Keyring) -> Value {
     object
 }
 
-/// Path of the object to which its sealed values are bound.
+/// Returns the object path to which the sealed values of the object are bound.
 fn name_of(id: &str) -> String {
     format!("{}/{id}", Kind::Ssl.plural())
 }
 
-/// Values from which an `ssls` object is written.
+/// Values from which an `ssls` object is built.
 pub(crate) struct ObjectParts<'a> {
     pub(crate) id: &'a str,
     pub(crate) host: &'a str,

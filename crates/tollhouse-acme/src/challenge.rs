@@ -11,11 +11,11 @@ use crate::keys::CHALLENGES;
 use crate::records::ChallengeRecord;
 use crate::settings::ChallengeKind;
 
-/// Time between attempts to read the store.
+/// Time after a failed attempt to read the store until the next one.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum number of challenges answered concurrently; ten times as many as all orders together can
-/// have. More must come from another source.
+/// Maximum number of pending challenges that a node answers; further ones are ignored. Concurrent
+/// orders create far fewer, so that a larger number comes from a foreign writer.
 pub(crate) const PENDING_MAX: usize = 1_000;
 
 /// Maximum length of an answered token in characters. Tokens have 22 to 43 characters (RFC 8555
@@ -34,14 +34,14 @@ pub struct PendingChallenge {
     pub key_authorization: String,
 }
 
-/// Component that answers the authority on this node.
+/// Component that answers the authority's requests for challenges on this node.
 pub trait ChallengeResponder: Send + Sync {
-    /// Replaces all pending challenges.
+    /// Replaces the set of pending challenges to answer.
     fn replace(&self, pending: &[PendingChallenge]);
 }
 
-/// Keeps `answers` in step with the store while the store is open. `seen` is the revision up to
-/// which they are.
+/// Passes all changes of pending challenges in the store to `answers` until the store is closed.
+/// `seen` receives the store revision that `answers` has.
 pub async fn follow(
     store: Arc<dyn Store>,
     answers: Arc<dyn ChallengeResponder>,

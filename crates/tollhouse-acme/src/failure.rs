@@ -15,14 +15,14 @@ const DETAIL_CHARS_MAX: usize = 500;
 /// Prefix of all ACME problem types (RFC 8555 §6.7).
 const PROBLEM_PREFIX: &str = "urn:ietf:params:acme:error:";
 
-/// Class of a failure; its name in logs and answers does not change between releases.
+/// Class of a failure. The name of a class in logs and answers does not change between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     Unreachable,
-    /// The authority limits the rate: 429.
+    /// The authority has limited the rate of requests (status 429).
     RateLimited,
-    /// The authority has a fault: 5xx, or no decision in time.
+    /// The authority failed with a 5xx status, or did not decide in time.
     Unavailable,
     /// The authority's response cannot be parsed.
     AnswerMalformed,
@@ -32,11 +32,12 @@ pub enum Code {
     ChallengeFailed,
     /// The certificate does not match the key and the name, or is invalid.
     CertificateUnusable,
-    /// A key in the store is sealed, and no key of the ring opens it.
+    /// A private key in the store is sealed, and no key of the keyring opens it.
     KeyUnopened,
     /// The store cannot be read or written.
     StoreFailed,
-    /// Too many certificates were issued for the name recently, so there must be a fault.
+    /// So many certificates were issued for the name recently that a fault is likely; no further
+    /// one is ordered for now.
     IssuedTooOften,
 }
 
@@ -99,7 +100,7 @@ impl Code {
     }
 }
 
-/// Requests that a failure delays.
+/// Set of requests that are delayed after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Certificate,
@@ -151,7 +152,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Errors of the transport, passed through a library that does not inspect them.
+/// Errors of our HTTP transport. The ACME library passes them through as opaque errors.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("{0}")]
@@ -176,7 +177,8 @@ pub(crate) fn is_bad_nonce(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if problem_name(problem) == "badNonce")
 }
 
-/// Converts a protocol error. `refused` is the code for a problem without a more specific one.
+/// Converts an error of the ACME library. `refused` is the code for a problem document whose type
+/// has no code of its own.
 pub(crate) fn from_protocol(error: Error, refused: Code) -> Failure {
     match error {
         Error::Api(problem) => from_problem(&problem, refused),
@@ -188,7 +190,8 @@ pub(crate) fn from_protocol(error: Error, refused: Code) -> Failure {
     }
 }
 
-/// Converts a problem document (RFC 7807).
+/// Converts a problem document (RFC 7807). `refused` is the code for types without a code of their
+/// own.
 pub(crate) fn from_problem(problem: &Problem, refused: Code) -> Failure {
     let name = problem_name(problem);
     let code = match name {
@@ -199,7 +202,7 @@ pub(crate) fn from_problem(problem: &Problem, refused: Code) -> Failure {
         | "userActionRequired"
         | "invalidContact"
         | "unsupportedContact" => Code::AccountRefused,
-        // These are verdicts on a challenge.
+        // These types report that the authority could not verify a challenge.
         "caa" | "connection" | "dns" | "incorrectResponse" | "tls" => Code::ChallengeFailed,
         _ => refused,
     };
@@ -228,7 +231,7 @@ fn problem_name(problem: &Problem) -> &str {
     name.strip_prefix(PROBLEM_PREFIX).unwrap_or(name)
 }
 
-/// Formats a problem in the authority's words.
+/// Formats a problem document, with the authority's own description.
 fn words(problem: &Problem) -> String {
     let mut text = match problem_name(problem) {
         "" => String::new(),
@@ -242,8 +245,8 @@ fn words(problem: &Problem) -> String {
     text
 }
 
-/// Truncates a message from outside, and replaces control characters, which could affect a
-/// terminal.
+/// Truncates a message of the authority to [`DETAIL_CHARS_MAX`], and replaces control characters,
+/// which could affect a terminal.
 pub(crate) fn bounded(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
     text.chars().take(DETAIL_CHARS_MAX).map(plain).collect()

@@ -1,5 +1,5 @@
-//! Task that keeps certificates valid (the keeper): finds certificates that are due, starts
-//! attempts, and stores their results.
+//! Task that keeps certificates valid (the keeper). It finds the certificates that are due for an
+//! order or a renewal, starts attempts to obtain them, and stores the results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,17 +25,19 @@ use crate::shared::{Shared, is_of_store};
 use crate::transport::Transport;
 use crate::{account, keys, lease, listing};
 
-/// Maximum number of concurrent attempts: few enough to be a well-behaved client, and enough that a
-/// slow attempt does not delay the others.
+/// Maximum number of concurrent attempts: low enough not to burden the authority, and high enough
+/// that a slow attempt does not delay the others.
 const AT_ONCE_MAX: usize = 4;
 
-/// Maximum time between two checks for due certificates, because the wall clock may be set.
+/// Maximum time between two checks for due certificates. The time until the next due one is not
+/// reliable, because the wall clock may be set.
 const LOOK_LEAST_OFTEN: Duration = Duration::from_secs(3600);
 
 /// Shortest time between two checks, so that a bug does not lead to a busy loop.
 const LOOK_MOST_OFTEN: Duration = Duration::from_secs(1);
 
-/// Time until a retry after a failure of the store.
+/// Time after a failure of the store or the loss of the lease until the keeper tries to get the
+/// lease again.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Dependencies of the task that orders and renews certificates.
@@ -49,7 +51,7 @@ pub struct Parts {
     pub prefix: String,
     /// Id of this node; unique in the cluster.
     pub node: String,
-    /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
+    /// Whether a stored account is replaced if no key of the keyring opens it.
     pub allows_lost_keys: bool,
     /// HTTP client for requests to the authority.
     pub transport: Arc<dyn Transport>,
@@ -57,12 +59,12 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
 }
 
-/// The keeper of certificates of one node.
+/// Keeper of one node, which orders and renews certificates.
 pub struct Renewer {
     shared: Arc<Shared>,
 }
 
-/// Result of processing a certificate.
+/// Result of processing one certificate.
 struct AttemptResult {
     host: String,
     record: CertificateRecord,
@@ -70,7 +72,7 @@ struct AttemptResult {
 }
 
 impl Renewer {
-    /// Creates a keeper; it starts with `run`.
+    /// Creates a keeper. It does nothing until [`Self::run`].
     pub fn new(parts: Parts) -> Self {
         let Parts { settings, store, keyring, prefix, node, .. } = parts;
         let Parts { allows_lost_keys, transport, clock, metrics, .. } = parts;
@@ -110,16 +112,16 @@ impl Renewer {
             () = order_for_ever(&shared, &mut held) => {}
         }
         answers.replace(&[]);
-        // Revoking saves other nodes from waiting for the lease to expire. If the store is gone, so
-        // is the lease.
+        // The lease is revoked, so that other nodes need not wait for its expiry. An error is
+        // ignored, because a store that has failed expires the lease anyway.
         if let Some(lease) = held {
             let _ = shared.store.revoke(lease).await;
         }
     }
 }
 
-/// Orders certificates whenever this node holds the lease. `held` always contains the current
-/// lease.
+/// Orders certificates whenever this node holds the lease. `held` contains the lease while the node
+/// holds it, so that the caller can revoke it.
 async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
     advise(&shared.settings);
     loop {
@@ -159,12 +161,13 @@ fn advise(settings: &Settings) {
     }
 }
 
-/// Work in progress while the lease is held.
+/// State of the keeper while this node holds the lease.
 struct Tenure {
     shared: Arc<Shared>,
     lease: LeaseId,
     records: HashMap<String, CertificateRecord>,
-    /// Known properties of the certificates in service, with the revision they were read at.
+    /// Properties of the certificates in service, with the store revision of each; `None` for an
+    /// unusable one.
     served: HashMap<String, (Revision, Option<Facts>)>,
     hold: HoldRecord,
     turns: JoinSet<AttemptResult>,
@@ -213,7 +216,7 @@ async fn keep(shared: &Arc<Shared>, lease: LeaseId) -> StoreError {
 }
 
 impl Tenure {
-    /// Loads the records of earlier holders.
+    /// Loads the records that earlier holders of the lease have stored.
     async fn load(&mut self) -> Result<Revision, StoreError> {
         let listing = self.shared.store.list(keys::STATES).await?;
         let read = |value: &[u8]| serde_json::from_slice::<CertificateRecord>(value).ok();
@@ -244,7 +247,7 @@ impl Tenure {
         Ok(listing.revision)
     }
 
-    /// Updates the known properties of the certificates in service, and the metrics.
+    /// Reads changed certificates of the store, and updates `served` and the metrics.
     async fn look(&mut self) -> Result<(), StoreError> {
         let (shared, now_s) = (&self.shared, self.shared.clock.now_s());
         let listing = shared.store.list(&keys::objects_folder(&shared.prefix)).await?;
@@ -279,7 +282,7 @@ impl Tenure {
         Ok(())
     }
 
-    /// Starts due attempts; returns the time until the next one is due.
+    /// Starts the attempts that are due, and returns the time until the next one is due.
     fn start_due(&mut self) -> Duration {
         let now_s = self.shared.clock.now_s();
         let mut next_s = now_s + LOOK_LEAST_OFTEN.as_secs();
@@ -313,7 +316,8 @@ impl Tenure {
             Ok(turn) => turn,
             Err(error) => {
                 if error.is_panic() {
-                    // The task that panicked is unknown, so all are restarted after a wait.
+                    // It is unknown which certificate's task panicked, so that all are processed
+                    // again after a wait.
                     schedule::note_hold(&mut self.hold, None, now_s, &mut random);
                     self.turns.abort_all();
                     self.under_way.clear();
@@ -366,8 +370,8 @@ impl Tenure {
     }
 }
 
-/// Reseals values of older keys, so that such a key may be removed from the ring after one start
-/// with both.
+/// Seals values again that were sealed with an older key, so that this key may be removed from the
+/// keyring after one start with both keys.
 async fn reseal(shared: &Shared, lease: LeaseId) -> Result<(), StoreError> {
     let sealed =
         [(keys::ACCOUNTS, "credentials", ACCOUNT_PLACE), (keys::ORDERS, "key", ORDER_PLACE)];
@@ -393,8 +397,8 @@ fn report(host: &str, failure: &Failure, next_attempt_in_s: u64) {
     tracing::warn!(host, code, detail, remedy, next_attempt_in_s, "no certificate yet");
 }
 
-/// Processes one certificate: asks the authority for its renewal window if that is due, and orders
-/// a certificate if that is due.
+/// Processes one certificate. Asks the authority for the renewal window, and orders a new
+/// certificate, each only if it is due.
 async fn take_turn(
     shared: Arc<Shared>,
     lease: LeaseId,

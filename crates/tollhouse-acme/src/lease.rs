@@ -1,5 +1,5 @@
-//! The lease of the node that orders certificates. Every write requires the lease, so that a node
-//! that was suspended for too long cannot write.
+//! Lease of the node that orders certificates. Every write is conditional on the lease, so that a
+//! node that was suspended until its lease expired cannot write.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tollhouse_store::{LeaseId, Store, StoreError, Transaction};
 use crate::keys;
 use crate::records::to_json;
 
-/// Duration of the lease without renewal; negligible compared with the time for a certificate's
-/// renewal.
+/// Time after which the lease expires if it is not renewed. A gap of this length without a holder
+/// does no harm, because certificates are renewed days before they expire.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Interval between renewals of the lease.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
-/// Interval between checks whether another node has released the lease.
+/// Interval at which a waiting node checks whether the holder has released the lease.
 const LOOKED_EVERY: Duration = Duration::from_secs(10);
 
 /// Node that holds the lease, as stored.
@@ -26,7 +26,7 @@ struct Holder {
     lease: u64,
 }
 
-/// Takes the lease; waits while another node holds it.
+/// Acquires the lease; waits while another node holds it.
 ///
 /// # Errors
 /// If the store fails.
@@ -43,8 +43,8 @@ async fn try_take(store: &dyn Store, node: &str) -> Result<Option<LeaseId>, Stor
     let entry = store.get(keys::HOLDER).await?;
     let holder: Option<Holder> =
         entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());
-    // A killed process leaves its lease behind. A node has a single process, so this one may
-    // replace it at once.
+    // A lease of this node's own name is replaced at once. It was left behind by a killed process,
+    // because a node has only one process.
     if entry.is_some() && holder.as_ref().is_none_or(|holder| holder.node != node) {
         return Ok(None);
     }
@@ -56,7 +56,7 @@ async fn try_take(store: &dyn Store, node: &str) -> Result<Option<LeaseId>, Stor
         None => mine.when_absent(keys::HOLDER),
     };
     let taken = store.commit(mine).await;
-    // Revoking the former lease fences all further writes of its holder.
+    // The former lease is revoked, so that all further writes of its holder are refused.
     let ended = match (&taken, holder) {
         (Ok(_), Some(holder)) => Some(LeaseId(holder.lease)),
         (Ok(_), None) => None,

@@ -1,4 +1,4 @@
-//! State of the certificates, for operators and tools.
+//! List of the ACME certificates with their states, for operators and tools.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::records::{CertificateRecord, HoldRecord, LastError};
 use crate::schedule;
 use crate::shared::Shared;
 
-/// Progress of a certificate, as listed for operators.
+/// State of a certificate, as listed for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -35,7 +35,7 @@ pub struct CertificateView {
     pub state: State,
     /// Issuer of the certificate in service.
     pub issuer: Option<String>,
-    /// Last second of its validity, in Unix time.
+    /// Last second of validity of the certificate in service, in Unix time.
     pub not_after: Option<u64>,
     /// Time of the next attempt or renewal, in Unix time.
     pub next_attempt: Option<u64>,
@@ -61,7 +61,8 @@ impl From<LastError> for ErrorView {
     }
 }
 
-/// Reader of the state of all certificates. Cheap to clone; works on every node.
+/// Reader of the state of all certificates. Cheap to clone. Works on every node, because the state
+/// is in the store.
 #[derive(Clone)]
 pub struct Listing {
     shared: Arc<Shared>,

@@ -1,4 +1,5 @@
-//! JSON records in the store. Keys are sealed with the store's keyring, each bound to its place.
+//! JSON records in the store. Private keys in them are sealed with the store's keyring, each for
+//! the place of its record, so that it cannot be opened elsewhere.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_model::encryption::Keyring;
@@ -6,9 +7,9 @@ use tollhouse_model::encryption::Keyring;
 use crate::failure::{Code, Failure};
 use crate::settings::ChallengeKind;
 
-/// Place to which account keys are sealed.
+/// Place to which the sealed URLs and keys of accounts are bound.
 pub(crate) const ACCOUNT_PLACE: &str = "acme.account";
-/// Place to which the keys of ordered certificates are sealed.
+/// Place to which the sealed keys of ordered certificates are bound.
 pub(crate) const ORDER_PLACE: &str = "acme.order";
 
 /// Stored account with an authority.
@@ -21,8 +22,8 @@ pub(crate) struct AccountRecord {
     pub(crate) contact: Vec<String>,
 }
 
-/// An order in progress. It is stored before the request to the authority, so that nothing is
-/// ordered that cannot be stored, and again as soon as its URL is known.
+/// An order in progress. The record is stored before the request to the authority, so that nothing
+/// is ordered if the store fails, and again as soon as the URL of the order is known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OrderRecord {
     pub(crate) host: String,
@@ -31,7 +32,7 @@ pub(crate) struct OrderRecord {
     pub(crate) url: Option<String>,
     /// Private key for the certificate, PEM, sealed.
     pub(crate) key: String,
-    /// Number of unusable certificates issued for this order.
+    /// Number of unusable certificates that the authority has issued for this order.
     #[serde(default)]
     pub(crate) unusable: u8,
 }
@@ -51,13 +52,13 @@ pub(crate) struct CertificateRecord {
     /// Earliest time of the next attempt, in Unix time.
     #[serde(default)]
     pub(crate) next_attempt_s: u64,
-    /// Failures since the last success.
+    /// Number of consecutive failures since the last success.
     #[serde(default)]
     pub(crate) failures: u32,
-    /// Times of failed challenges in the last hour.
+    /// Times of failed challenges in the last hour, in Unix time.
     #[serde(default)]
     pub(crate) challenges_failed_s: Vec<u64>,
-    /// Times at which certificates were issued in the last week.
+    /// Times at which certificates were issued in the last week, in Unix time.
     #[serde(default)]
     pub(crate) issued_s: Vec<u64>,
     /// Planned renewal of the certificate in service.
@@ -68,15 +69,16 @@ pub(crate) struct CertificateRecord {
     pub(crate) last_error: Option<LastError>,
 }
 
-/// Stored time of the renewal, and of the next request for it.
+/// Planned time of a renewal, and of the next request for the renewal window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Renewal {
-    /// Last second of validity, which identifies the certificate concerned.
+    /// Last second of validity of the certificate that the plan is for, which identifies the
+    /// certificate.
     pub(crate) not_after_s: u64,
     pub(crate) at_s: u64,
-    /// Window suggested by the authority (RFC 9773 §4.2).
+    /// Renewal window that the authority suggests (RFC 9773 §4.2), in Unix time.
     pub(crate) window_s: Option<(u64, u64)>,
-    /// Time at which the authority is asked for the window again.
+    /// Time at which the authority is asked for the window again, in Unix time.
     pub(crate) ask_at_s: u64,
 }
 
@@ -102,8 +104,8 @@ pub(crate) fn to_json(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("records have text keys and no foreign types")
 }
 
-/// Opens a value sealed for a place. A value in clear text is refused, because it was not written
-/// by this program.
+/// Opens a value that was sealed for `place`. A value in clear text is refused, because this
+/// program does not write such values.
 ///
 /// # Errors
 /// If no key opens the value.

@@ -21,8 +21,8 @@ pub(crate) const CHALLENGES_FAILED_MAX: usize = 4;
 pub(crate) const ISSUED_MAX: usize = 4;
 const ISSUED_WITHIN_S: u64 = 7 * DAY_S;
 
-/// Waits after consecutive failures, in seconds; the last one repeats. Six hours still give forty
-/// attempts in the last third of a certificate's life.
+/// Waits after consecutive failures, in seconds; the last wait repeats. With six hours, a
+/// certificate with a lifetime of 30 days still gets forty attempts in its last third.
 const WAITS_S: [u64; 8] = [
     MINUTE_S,
     2 * MINUTE_S,
@@ -34,23 +34,25 @@ const WAITS_S: [u64; 8] = [
     6 * HOUR_S,
 ];
 
-/// Maximum random extension of a wait, as a part of it, so that many gateways do not ask
-/// simultaneously.
+/// Maximum random extension of a wait, as a fraction of the wait, so that many gateways do not send
+/// requests simultaneously.
 const JITTER: f64 = 0.1;
 
-/// Bounds of the interval between requests for the renewal window, whatever the authority asks for:
-/// short enough to learn of a recall within a day, long enough that a mistake of the authority
-/// causes no flood.
+/// Bounds of the interval between requests for the renewal window, in seconds; an interval that the
+/// authority asks for is limited to them. The maximum lets the gateway learn of a recall within a
+/// day. The minimum prevents a flood of requests if the authority asks for a very short interval.
 const ASK_LEAST_S: u64 = MINUTE_S;
 const ASK_MOST_S: u64 = DAY_S;
-/// Interval if the authority gave no window.
+/// Interval between requests for the renewal window in seconds, unless the authority asks for
+/// another.
 const ASK_AGAIN_S: u64 = 6 * HOUR_S;
 
-/// Largest random advance of a renewal without a window, as a part of the lifetime. The renewal is
-/// due after two thirds of the lifetime.
+/// Maximum random time by which a renewal without a window is earlier, as a fraction of the
+/// lifetime. Otherwise such a renewal is due after two thirds of the lifetime.
 const RENEWAL_SPREAD: f64 = 1.0 / 30.0;
 
-/// Latest start of a renewal: when this part (one twentieth) of the lifetime is left.
+/// Divisor of the lifetime for the latest start of a renewal: when one twentieth of the lifetime is
+/// left.
 const LAST_PART: u64 = 20;
 
 /// Times at which the next actions for a certificate are due.
@@ -62,26 +64,27 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// The earlier of the two times.
+    /// Returns the earlier of the two times.
     pub(crate) fn first_s(self) -> u64 {
         self.ask_at_s.map_or(self.order_at_s, |ask_at_s| ask_at_s.min(self.order_at_s))
     }
 }
 
-/// Due times of a certificate; `facts` describes the one in service.
+/// Returns the due times for a certificate; `facts` describes the one in service, if there is one.
 pub(crate) fn due(record: &CertificateRecord, facts: Option<&Facts>) -> Due {
     let Some(facts) = facts else {
         return Due { ask_at_s: None, order_at_s: record.next_attempt_s };
     };
     let renewal = renewal_of(record, facts);
-    // After a failed renewal, the usual wait applies.
+    // After a failed renewal, the next attempt is due after the usual wait, not at the planned
+    // time.
     let last_s = last_moment_s(facts);
     let order_at_s = renewal.map_or(last_s, |it| it.at_s.min(last_s));
     let ask_at_s = renewal.map_or(0, |it| it.ask_at_s);
     Due { ask_at_s: Some(ask_at_s), order_at_s: order_at_s.max(record.next_attempt_s) }
 }
 
-/// Returns the planned renewal if it is for this certificate.
+/// Returns the planned renewal, if the plan is for the certificate that `facts` describes.
 pub(crate) fn renewal_of<'r>(record: &'r CertificateRecord, facts: &Facts) -> Option<&'r Renewal> {
     record.renewal.as_ref().filter(|it| it.not_after_s == facts.not_after_s)
 }
@@ -94,8 +97,8 @@ fn life_s(facts: &Facts) -> u64 {
     facts.not_after_s.saturating_sub(facts.not_before_s)
 }
 
-/// Plans the renewal within the window suggested by the authority, and the next request for the
-/// window.
+/// Plans the renewal at a random time within the window suggested by the authority, and the next
+/// request for the window.
 pub(crate) fn plan_by_window(
     record: &mut CertificateRecord,
     facts: &Facts,
@@ -123,15 +126,16 @@ pub(crate) fn plan_by_window(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowAnswer {
     pub(crate) window_s: (u64, u64),
-    /// Wait before the next request for the window.
+    /// Wait that the authority asks for before the next request for the window.
     pub(crate) wait: Option<Duration>,
     pub(crate) now_s: u64,
 }
 
-/// An answer of the authority without a window, or no answer.
+/// Result of a request for the renewal window that returned none: the authority has no window, or
+/// did not answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoWindow {
-    /// Wait before the next request; `None` for the default.
+    /// Wait before the next request for the window; `None` for the default.
     pub(crate) wait: Option<Duration>,
     pub(crate) now_s: u64,
 }
@@ -170,7 +174,8 @@ pub(crate) fn note_issued(record: &mut CertificateRecord, now_s: u64) {
     record.issued_s.push(now_s);
 }
 
-/// Time at which another certificate may be issued for the name; `None` if it may be issued now.
+/// Returns the time at which another certificate may be ordered for the name; `None` if it may be
+/// ordered now.
 pub(crate) fn issued_too_often(record: &CertificateRecord, now_s: u64) -> Option<u64> {
     let oldest = record.issued_s.iter().rev().nth(ISSUED_MAX - 1)?;
     let free_s = oldest + ISSUED_WITHIN_S;
@@ -205,7 +210,8 @@ pub(crate) fn note_failure(
     }
 }
 
-/// Extends the period in which the authority must not be asked, after a failure of the authority.
+/// Extends the period in which no request is sent to the authority, after a failure of the
+/// authority.
 pub(crate) fn note_hold(
     hold: &mut HoldRecord,
     wait: Option<Duration>,

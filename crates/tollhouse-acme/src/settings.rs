@@ -17,16 +17,18 @@ pub struct Settings {
     pub contact: Vec<String>,
     /// Whether the operator agrees to the authority's terms of service.
     pub agrees: bool,
-    /// Existing account with the authority (RFC 8555 §7.3.4).
+    /// Existing account with the operator of the authority that the ACME account is bound to (RFC
+    /// 8555 §7.3.4).
     pub external_account: Option<ExternalAccount>,
     /// Names that need a certificate, in lower case, one certificate each.
     pub hosts: Vec<String>,
     pub challenge: ChallengeKind,
-    /// Certificate profile of the authority; its default if `None`.
+    /// Name of one of the authority's certificate profiles; with `None` the authority uses its
+    /// default profile.
     pub profile: Option<String>,
 }
 
-/// External account binding: an account outside ACME, and its key.
+/// External account binding (RFC 8555 §7.3.4): the id and the key of an account outside ACME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     pub id: String,

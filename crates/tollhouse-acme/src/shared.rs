@@ -29,19 +29,22 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
     /// Id of this node; unique in the cluster.
     pub(crate) node: String,
-    /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
+    /// Whether a stored account is replaced if no key of the keyring opens it.
     pub(crate) allows_lost_keys: bool,
     /// Revision up to which stored challenges are answered on this node.
     pub(crate) seen: Arc<watch::Sender<Revision>>,
-    /// Why nothing is ordered at present, for reasons that the store cannot record.
+    /// Error that prevents all orders at present and is not recorded in the store, such as a
+    /// failure of the store.
     pub(crate) trouble: Mutex<Option<LastError>>,
     pub(crate) random: Mutex<Random>,
-    /// Held while an account is created; contains time and reason of the last refusal.
+    /// Lock that is held while an account is created. It contains the time and the reason of the
+    /// last refusal.
     pub(crate) account_gate: Arc<tokio::sync::Mutex<Option<(u64, Failure)>>>,
 }
 
 impl Shared {
-    /// Creates a client of the authority, with the headers of its responses.
+    /// Creates an HTTP client for the ACME library. The returned [`Remarks`] receive header values
+    /// of the responses.
     pub(crate) fn authority(&self) -> (Box<Authority>, Remarks) {
         let remarks = Remarks::default();
         let client = Authority {
@@ -58,7 +61,7 @@ impl Shared {
         Random::seeded(random.next_u64())
     }
 
-    /// Sets the reason why nothing is ordered; logged once per reason.
+    /// Sets or clears the error that prevents all orders; each new error is logged once.
     pub(crate) fn set_trouble(&self, failure: Option<&Failure>) {
         let at_s = self.clock.now_s();
         let now = failure.map(|it| LastError { code: it.code, detail: it.detail.clone(), at_s });
@@ -76,7 +79,7 @@ impl Shared {
         *before = now;
     }
 
-    /// Reads a record; a damaged one counts as missing.
+    /// Reads a record of the store; a record that cannot be decoded counts as missing.
     pub(crate) async fn record<T: DeserializeOwned>(
         &self,
         key: &str,
@@ -90,7 +93,8 @@ impl Shared {
         Ok(record.ok())
     }
 
-    /// Commits while this node holds the lease; returns the revision.
+    /// Commits a transaction on the condition that this node still holds the lease; returns the
+    /// revision.
     pub(crate) async fn commit(
         &self,
         lease: LeaseId,
@@ -115,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Whether a failure of the store or keyring, which says nothing about the certificate or the
+/// Whether the failure is one of the store or the keyring, and not of the certificate or the
 /// authority.
 pub(crate) fn is_of_store(failure: &Failure) -> bool {
     matches!(failure.code, Code::StoreFailed | Code::KeyUnopened)

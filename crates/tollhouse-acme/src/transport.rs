@@ -1,7 +1,8 @@
 //! Transport of requests to the authority: HTTP/1.1 over TLS, one connection per request, with
 //! limits.
 //!
-//! A certificate takes some twenty requests in two months, so connections are not kept.
+//! Connections are not kept open, because a certificate needs only some twenty requests in two
+//! months.
 
 use std::future::Future;
 use std::path::Path;
@@ -12,15 +13,15 @@ use bytes::Bytes;
 use http::{Request, Response};
 use tollhouse_web::client::{Client, Limits, TrustError};
 
-/// Limits of a response. Authorities usually respond within two seconds, and a certificate chain
-/// has some ten thousand bytes.
+/// Maximum time and size of a response. Authorities usually respond within two seconds, and a
+/// certificate chain has some ten thousand bytes.
 const LIMITS: Limits = Limits { time_max: Duration::from_secs(30), body_bytes_max: 1 << 20 };
 
 pub type Exchange = Pin<Box<dyn Future<Output = Result<Response<Bytes>, TransportError>> + Send>>;
 
 /// Transport of requests to the authority.
 pub trait Transport: Send + Sync {
-    /// Sends a request to its absolute URL; returns the complete response.
+    /// Sends a request, whose URI must be absolute; returns the complete response.
     fn send(&self, request: Request<Bytes>) -> Exchange;
 }
 
@@ -33,12 +34,13 @@ pub struct TransportError {
     pub reason: String,
 }
 
-/// Transport over TLS that verifies the server's certificate.
+/// Transport over HTTPS that verifies the server's certificate.
 #[derive(Debug, Clone)]
 pub struct HttpsTransport(Client);
 
 impl HttpsTransport {
-    /// Trusts the system's CA certificates, or only those in a PEM file.
+    /// Creates a transport that trusts the system's CA certificates, or only those in the PEM file
+    /// `authorities`.
     ///
     /// # Errors
     /// If the file cannot be read or contains no certificate, or the system has no CA certificates.

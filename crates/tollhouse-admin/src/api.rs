@@ -31,7 +31,7 @@ impl AdminApi {
         auth::is_allowed(&self.0.parts.options, peer)
     }
 
-    /// Ends the registry's open watches, which would otherwise last as long as their clients want.
+    /// Ends all open watches of the registry, because only their clients would end them otherwise.
     pub(crate) fn end_watches(&self) {
         if let Some(registry) = &self.0.parts.registry {
             registry.end_watches();
@@ -43,7 +43,7 @@ impl AdminApi {
         self.0.wire(reply)
     }
 
-    /// Handles a request. A write is answered once it is durable.
+    /// Handles a request. A write is answered only after it is durable.
     pub async fn handle<B>(&self, request: hyper::Request<B>, peer: SocketAddr) -> WireResponse
     where
         B: Body,

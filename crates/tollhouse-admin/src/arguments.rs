@@ -1,4 +1,4 @@
-//! Query arguments, decoded. If a name occurs several times, the first one counts.
+//! Parsing of query arguments. If a name occurs several times, the first value counts.
 
 use percent_encoding::percent_decode_str;
 
@@ -20,7 +20,7 @@ impl Arguments {
         Self(pairs.collect())
     }
 
-    /// First value with this name.
+    /// Returns the first value with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let pair = self.0.iter().find(|(candidate, _)| candidate == name);
         pair.map(|(_, value)| value.as_str())

@@ -1,8 +1,8 @@
 //! Audit events: one for each write, sign-in, sign-out, export and refused key, with the caller but
-//! without written values. Events go to a sink outside the store, because a caller who writes many
-//! objects can push rows out of the list of changes, but not events out of the sink.
+//! without written values. Events are passed to an [`AuditSink`], such as a log file, and not
+//! stored with the objects, so that a caller who writes many objects cannot displace older events.
 //!
-//! Every answer passes through [`note`]. The sink decides where events are stored.
+//! Every answer passes through [`note`].
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::prefix;
 use crate::reply::Reply;
 use crate::served;
 
-/// Maximum length of the path in an audit event, in bytes.
+/// Maximum length in bytes of the path in an audit event; a longer path is truncated.
 const PATH_BYTES_MAX: usize = 512;
 
 /// Kind of an audited call; its name is written to the audit log.
@@ -30,7 +30,7 @@ pub enum AuditDeed {
     Export,
     /// An export with secrets in plain text.
     Reveal,
-    /// A wrong key in a request or at the sign-in.
+    /// A call or sign-in with a wrong key.
     RefusedKey,
 }
 
@@ -55,9 +55,9 @@ pub struct AuditEvent {
     pub actor: Option<String>,
     pub peer: IpAddr,
     pub method: String,
-    /// Path without query, cut to `PATH_BYTES_MAX`.
+    /// Path without query, truncated to `PATH_BYTES_MAX`.
     pub path: String,
-    /// Status of the answer; the action was done if it is below 400.
+    /// HTTP status of the answer. Below 400, the action was carried out.
     pub status: u16,
     /// Revision of the commit, if the answer contains one.
     pub revision: Option<u64>,
@@ -112,11 +112,11 @@ fn deed_of(admin: &Admin, call: &Call, reply: &Reply) -> Option<AuditDeed> {
             let reveals = call.arguments.is("reveal_secrets", "true");
             Some(if reveals { AuditDeed::Reveal } else { AuditDeed::Export })
         }
-        // These only ask a question, although their method is POST.
+        // These calls change nothing, although their method is POST.
         (["validate" | "explain", ..] | ["certificates", _, "check"], _) => None,
         (["import"], _) if call.arguments.is("dry_run", "true") => None,
         _ if is_read => None,
-        // Strangers without any key appear in the metrics only.
+        // Calls without any key are counted in the metrics, but cause no event.
         _ if options.key_check == KeyCheck::Required && auth::caller(options, call).is_none() => {
             None
         }

@@ -29,10 +29,11 @@ pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address))
 }
 
-/// Refuses requests that a website may have made through a browser: a website can resolve its own
-/// host name to this machine (DNS rebinding), and can send requests that carry its origin. If keys
-/// are required, only console paths are checked, and only calls without a valid key in the header
-/// and without TLS: a website knows no key, and has no certificate for its name here.
+/// Refuses requests that a foreign website may have made through a browser. Such a website can
+/// resolve its own host name to this machine (DNS rebinding), and can send requests that carry its
+/// origin. If keys are required, only calls of console paths are checked, and only those without a
+/// valid key in the header and without TLS. The others cannot come from a website, because it has
+/// neither a key nor a certificate for its host name on this machine.
 pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply> {
     let is_keyed = options.key_check == KeyCheck::Required;
     if is_keyed && (!is_for_browsers(call) || is_encrypted(options) || shows_key(options, call)) {
@@ -50,7 +51,7 @@ pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply>
     Err(Reply::refusal(StatusCode::FORBIDDEN, text))
 }
 
-/// Whether the path belongs to the console, which is used in browsers.
+/// Whether the path belongs to the console, which browsers call.
 fn is_for_browsers(call: &Call) -> bool {
     let is_below = |prefix: &[&str]| call.segments_after(prefix).is_some();
     call.segments.is_empty() || is_below(&prefix::UI) || is_below(&prefix::CONSOLE)
@@ -73,7 +74,7 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     authorise(options, call).map(drop).map_err(refusal)
 }
 
-/// Refuses calls without a valid key, for paths that change nothing whatever the method.
+/// Refuses calls without a valid key. For paths whose calls change nothing, whatever their method.
 pub(crate) fn check_reader(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
@@ -95,13 +96,14 @@ fn refusal(description: &str) -> Reply {
     Reply::json(StatusCode::UNAUTHORIZED, &body)
 }
 
-/// Role that decides how secrets are shown. For the console's own pages this is always `Viewer`, so
-/// that secrets stay sealed, because screens are seen by others and their texts are copied.
+/// Returns the role that determines how secrets are shown to the caller. For the console's own
+/// pages this is always `Viewer`, so that secrets stay sealed, because other people see screens and
+/// copy texts from them.
 pub(crate) fn reader_role(options: &Options, call: &Call) -> Role {
     if session::is_own_page(call) { Role::Viewer } else { caller_role(options, call) }
 }
 
-/// Role of a caller that [`check_reader`] has admitted, whatever the method.
+/// Returns the role of a caller that [`check_reader`] has admitted.
 pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
     match options.key_check {
         KeyCheck::Off => Role::Admin,
@@ -109,12 +111,13 @@ pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
     }
 }
 
-/// Key that the call carries or is signed in with.
+/// Returns the key that the call presents, or that its session was opened with.
 pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<&'o AdminKey> {
     identify(options, call).ok()
 }
 
-/// Finds a key. Every key is compared in full, so that the time reveals nothing about the keys.
+/// Finds the configured key that equals `presented`. Every key is compared in full, so that the
+/// response time reveals nothing about the keys.
 pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k AdminKey> {
     let mut found = None;
     for candidate in keys {
@@ -125,7 +128,7 @@ pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k Admi
     found
 }
 
-/// Current time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -158,8 +161,8 @@ pub(crate) fn shows_wrong_key(options: &Options, call: &Call) -> bool {
         && presented(call).is_some_and(|key| find(&options.keys, key).is_none())
 }
 
-/// The key in a call: argument, header, or for GET also a cookie. A cookie is ignored for writes,
-/// because browsers send it with forms of other sites too.
+/// Returns the key in the query argument, the header, or for GET also the cookie of a call. The
+/// cookie is ignored for writes, because browsers also send it with forms of other websites.
 fn presented(call: &Call) -> Option<&str> {
     let header = || call.header(KEY_HEADER).or_else(|| call.header("x_api_key"));
     let cookie = || call.cookie("x_api_key").filter(|_| call.method == Method::GET);

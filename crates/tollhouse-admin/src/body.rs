@@ -42,8 +42,9 @@ where
     }
 }
 
-/// Reads and discards an unused body, so that its connection can serve further requests. Stops
-/// after `BODY_BYTES_MAX` bytes or at the timeout; the connection then ends after the answer.
+/// Reads and discards an unused body, so that the connection can be used for further requests.
+/// Stops after `BODY_BYTES_MAX` bytes or at the timeout; the connection is then closed after the
+/// answer.
 pub(crate) async fn discard<B: Body>(body: B) {
     let mut body = pin!(body);
     let mut left = BODY_BYTES_MAX;
@@ -71,8 +72,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     if let Some(reason) = decode_error::describe(body) {
         return Err(undecodable(&reason, body));
     }
-    // The text may still contain raw line ends inside strings, as clients send when they paste
-    // source code.
+    // The text may be invalid only because strings contain raw line ends, as in source code that
+    // was pasted into them.
     let read = raw_text::escape(body).map(|escaped| serde_json::from_slice(&escaped));
     match read {
         Some(Ok(value)) => Ok(Some(value)),
@@ -81,8 +82,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     }
 }
 
-/// Error answer for a body that is not JSON, with the start of the body so that its sender
-/// recognises it.
+/// Returns the error answer for a body that is not JSON. It contains the start of the body, so that
+/// the client can recognise it.
 pub(crate) fn undecodable(reason: &str, body: &[u8]) -> Reply {
     let echo = &body[..body.len().min(ECHO_BYTES_MAX)];
     let text = format!("invalid request body: {reason}");
@@ -90,7 +91,7 @@ pub(crate) fn undecodable(reason: &str, body: &[u8]) -> Reply {
     Reply::json(hyper::StatusCode::BAD_REQUEST, &body)
 }
 
-/// Error answer `invalid request body: …`.
+/// Returns the error answer `invalid request body: …`.
 pub(crate) fn invalid(reason: &str) -> Reply {
     Reply::bad(format!("invalid request body: {reason}"))
 }

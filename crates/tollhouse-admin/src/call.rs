@@ -1,4 +1,4 @@
-//! A request after parsing, without its body.
+//! Parsed request without its body.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,8 @@ pub(crate) struct Call {
     pub method: Method,
     /// Decoded path segments; empty ones are dropped.
     pub segments: Vec<String>,
-    /// Decoded path segments in which an escaped slash does not separate, as in registry names.
+    /// Decoded path segments. Unlike in `segments`, an escaped slash does not separate, because
+    /// registry names may contain slashes.
     pub whole_segments: Vec<String>,
     pub arguments: Arguments,
     pub headers: HeaderMap,
@@ -37,7 +38,7 @@ impl Call {
         }
     }
 
-    /// Value of a header; `None` if it is missing or not text.
+    /// Returns the value of a header; `None` if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -52,7 +53,7 @@ impl Call {
         })
     }
 
-    /// Segments after the prefix `start`; `None` if the path has another prefix.
+    /// Returns the segments after the prefix `start`; `None` if the path has another prefix.
     pub(crate) fn segments_after(&self, start: &[&str]) -> Option<&[String]> {
         let begins = self.segments.len() >= start.len()
             && self.segments.iter().zip(start).all(|(segment, expected)| segment == expected);

@@ -1,6 +1,6 @@
-//! Change rows for writes outside the store of objects: to the registry, or to a document in
-//! memory. The row is written after the change, because one commit cannot contain both. A write to
-//! the store of objects has its row in its own commit.
+//! Rows of the list of changes (change rows) for writes outside the store of objects: to the
+//! registry, or to a document in memory. The row is stored after the change, because one commit
+//! cannot contain both. A write to the store of objects contains its row in the same commit.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use tollhouse_store::{Operation, Transaction};
 
 use crate::context::Admin;
 
-/// Timeout for storing a row; a healthy store needs milliseconds.
+/// Maximum time to wait until a row is stored; a healthy store needs milliseconds.
 const KEEP_MAX: Duration = Duration::from_secs(1);
 
-/// Random bytes in a row's name, because several gateways may write in the same millisecond.
+/// Number of random bytes in a row's name, which keep the names of rows of several gateways in the
+/// same millisecond apart.
 const NAME_BYTES: usize = 4;
 
-/// Stores a row. The change has already happened, so that a failure is only logged.
+/// Stores a change row. A failure is only logged, because the change has already been made.
 pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
     let path = row.path.clone();
     let limits = admin.parts.store.limits();
@@ -39,7 +40,7 @@ pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
     }
 }
 
-/// Transaction that deletes old rows to make room for a new one.
+/// Returns a transaction that deletes old change rows if a new one would exceed the limits.
 pub(crate) fn room(admin: &Admin) -> Transaction {
     let folder = change_row::FOLDER;
     let gone = admin.index.contents().changes().let_go();
@@ -47,15 +48,15 @@ pub(crate) fn room(admin: &Admin) -> Transaction {
     gone.into_iter().fold(Transaction::new(), delete)
 }
 
-/// Random suffix that distinguishes rows of the same millisecond; `None` if no random numbers are
-/// available.
+/// Returns a random suffix for the name of a change row, which distinguishes rows of the same
+/// millisecond; `None` if no random numbers are available.
 pub(crate) fn suffix() -> Option<String> {
     let mut random = [0; NAME_BYTES];
     rand::fill(&mut random).ok()?;
     Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Current time in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)

@@ -35,8 +35,8 @@ mod validation;
 
 use self::source::{Question, RateOrder, RatedKind, RequestFilter};
 
-/// Largest body of an `explain` request, in bytes: room for the largest head, and for a body that
-/// routes examine.
+/// Maximum size in bytes of the body of an `explain` call, which contains the head of a request,
+/// and the body if routes examine it.
 const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
 /// Collections whose objects the overview counts.
@@ -148,7 +148,7 @@ where
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
-/// Filter of recent requests from query arguments.
+/// Builds the filter of recent requests from the query arguments.
 fn filter_of(call: &Call) -> RequestFilter {
     let own = |name: &str| {
         let value = call.arguments.get(name).filter(|value| !value.is_empty());
@@ -163,7 +163,7 @@ fn filter_of(call: &Call) -> RequestFilter {
     }
 }
 
-/// Whether the path exists with another method.
+/// Whether the path exists, but with another method.
 fn is_known(segments: &[&str]) -> bool {
     matches!(
         segments,
@@ -212,7 +212,7 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
     }))
 }
 
-/// Adds counts of objects and registry entries to the process's overview.
+/// Adds the numbers of objects and of registry entries to the overview of the process.
 async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
     admin.index.catch_up().await?;
     let contents = admin.index.contents();

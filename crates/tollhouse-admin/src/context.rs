@@ -28,8 +28,8 @@ use crate::sign_in::wrong_keys::WrongKeys;
 pub struct Parts {
     /// Store of objects. In [`Mode::Standalone`] an in-memory store that stays empty.
     pub store: Arc<dyn Store>,
-    /// Revision in service at the data plane, or number of the document in [`Mode::Standalone`]. If
-    /// set, writes are answered only once they are in service.
+    /// Revision that the data plane serves, or number of the document in [`Mode::Standalone`]. With
+    /// `Some`, writes are answered only after they are in service.
     pub in_service: Option<InService>,
     /// Plugins that are enabled in this process.
     pub catalogue: Arc<Catalogue>,
@@ -64,15 +64,15 @@ pub(crate) struct Admin {
     pub(crate) wrong_keys: WrongKeys,
     /// Recently refused writes.
     pub(crate) refused: RefusalLog,
-    /// Taken while a document is compiled to see its problems.
+    /// Limits trial compilations of documents, which show their problems, to one at a time.
     pub(crate) trial: Semaphore,
     /// Limits comparisons of load tests to one at a time.
     pub(crate) comparison: Semaphore,
-    /// Queues of calls that write the same object.
+    /// Queues in which calls wait that write the same object.
     write_queues: WriteQueues,
 }
 
-/// Queues by hash of the object's key.
+/// Fixed number of queues; the hash of an object's store key selects one.
 struct WriteQueues {
     queues: [Mutex<()>; TURNS],
     hasher: RandomState,
@@ -109,8 +109,8 @@ impl Admin {
         })
     }
 
-    /// The reply as an HTTP response. The `Server` header always names APISIX, because clients of
-    /// this API check its version.
+    /// Converts a reply to an HTTP response. The `Server` header always names APISIX, because
+    /// clients of this API check its version.
     pub(crate) fn wire(&self, reply: Reply) -> WireResponse {
         let mut response = reply.into_wire(self.parts.services.brand);
         if let Ok(token) = HeaderValue::from_str(&self.parts.options.server_token.0) {
@@ -119,29 +119,30 @@ impl Admin {
         response
     }
 
-    /// Data about the process.
+    /// Returns the source of data about the process.
     ///
     /// # Errors
-    /// If none is available yet.
+    /// If there is no such source.
     pub(crate) fn console(&self) -> Result<&dyn ConsoleSource, Reply> {
         let source = self.parts.console.as_deref();
         source.ok_or_else(|| Reply::unavailable("nothing is in service yet"))
     }
 
-    /// Store key of a path: `/apisix/routes/1` for `routes/1`.
+    /// Returns the store key of a path: `/apisix/routes/1` for `routes/1`.
     pub(crate) fn key_of(&self, path: &str) -> String {
         format!("{}/{path}", self.parts.options.key_prefix)
     }
 
-    /// Waits for the turn to write the object with this key, first come, first served. Only calls
-    /// of this process are queued; keys with equal hashes share a queue.
+    /// Waits until this call is the first in the queue for writing the object with this store key.
+    /// Only calls of this process are queued; keys with equal hashes share a queue.
     pub(crate) async fn write_queue(&self, key: &str) -> MutexGuard<'_, ()> {
         let WriteQueues { queues, hasher } = &self.write_queues;
         let queue = hasher.hash_one(key) % queues.len() as u64;
         queues[usize::try_from(queue).unwrap_or_default()].lock().await
     }
 
-    /// Key of the guard that changes whenever an object with a reference to `path` is written.
+    /// Returns the store key of the guard of `path`, an entry that is written with each object that
+    /// refers to `path`.
     pub(crate) fn guard_key(&self, path: &str) -> String {
         self.key_of(&format!("{OWN_KEYS}guard/{path}"))
     }

@@ -31,7 +31,7 @@ use crate::standalone;
 use crate::ui;
 use crate::validate;
 
-/// Header that names the response format.
+/// Header with the version of the answer format.
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
 /// Methods that at least one path supports.
@@ -84,8 +84,8 @@ where
         None => return Err(not_registered()),
     };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    // Handled before the check of the key, because browsers send none with a preflight. The console
-    // has the same origin as its page and needs no CORS.
+    // Preflight requests are answered before the check of the key, because browsers send no key
+    // with them. The console needs no CORS, because its API has the same origin as its page.
     if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On && !is_console {
         return Ok(preflight());
     }
@@ -108,7 +108,7 @@ where
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());
     }
-    // All paths below require a key; those above check it themselves or are public.
+    // All paths below require a key. The paths above check it themselves, or are public.
     auth::check_key(&admin.parts.options, call)?;
     match (segments.as_slice(), &call.method) {
         (["configs", "validate"], &Method::POST) => {
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// Handles the paths whose answers have one of two versions of the format.
+/// Handles the paths whose answers depend on the configured version of the answer format.
 async fn documents_and_objects(
     admin: &Admin,
     call: &Call,
@@ -164,14 +164,15 @@ async fn documents_and_objects(
     }
 }
 
-/// Resource, object id and other facts in a path.
+/// Returns the resource, the object id and the other parts of a path.
 fn locate<'c>(
     admin: &Admin,
     call: &'c Call,
     segments: &[&str],
 ) -> Result<crud::Request<'c>, Reply> {
     let (name, rest) = segments.split_first().map_or(("", [].as_slice()), |(n, r)| (*n, r));
-    // Checked first, because APISIX answers this whatever follows the name.
+    // This is checked first, because APISIX gives this answer whatever follows the name in the
+    // path.
     if name == "stream_routes" && admin.parts.options.stream_mode == StreamMode::Off {
         return Err(Reply::bad("stream mode is disabled, can not add stream routes"));
     }
@@ -198,7 +199,7 @@ fn locate<'c>(
     Ok(crud::Request { resource, parent, id, sub_path, call, body: Bytes::new() })
 }
 
-/// The resource `name` whose objects are children of `above`.
+/// Returns the resource `name` whose objects are children of objects of `above`.
 fn child_of(above: &Resource, name: &str) -> Option<&'static Resource> {
     resource::find(name).filter(|child| child.layout == Layout::Child(above.name))
 }

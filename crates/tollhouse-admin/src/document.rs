@@ -19,9 +19,10 @@ const LAST_MODIFIED_HEADER: HeaderName = HeaderName::from_static("x-last-modifie
 /// Configuration document that passed validation.
 #[derive(Clone, PartialEq)]
 pub struct Document {
-    /// Lists of objects, each with its version: `routes` and `routes_conf_version`, and so on.
+    /// Lists of objects, each with the version of the list: `routes` and `routes_conf_version`, and
+    /// so on.
     pub fields: Map<String, Value>,
-    /// Digest that the client sent, to recognise an equal document.
+    /// Digest that the client sent with the document. An equal digest identifies an equal document.
     pub digest: String,
     /// Time of acceptance, in seconds of Unix time.
     pub last_modified_s: i64,
@@ -36,7 +37,8 @@ impl fmt::Debug for Document {
 
 /// Receiver of accepted documents: the data plane.
 pub trait DocumentSink: Send + Sync + fmt::Debug {
-    /// Accepts a document, and returns its number, which rises. Must not block.
+    /// Accepts a document, and returns its number. Each number is greater than the one before. Must
+    /// not block.
     fn accept(&self, document: &Document) -> Revision;
 }
 
@@ -56,8 +58,8 @@ impl CurrentDocument {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the document by the result of `make`, and passes it to the sink. Returns the reply
-    /// and the document's number.
+    /// Replaces the document by the result of `make`, and passes the new document to the sink.
+    /// Returns the reply and the number of the document.
     ///
     /// # Errors
     /// If `make` refuses.
@@ -83,7 +85,7 @@ impl CurrentDocument {
 }
 
 impl Document {
-    /// Lists, digest and time, as fields of an answer.
+    /// Returns the lists, the digest and the time of the document, as fields of an answer.
     pub(crate) fn to_fields(&self) -> Fields {
         let mut fields = self.fields.clone();
         fields.insert(LAST_MODIFIED.into(), self.last_modified_s.into());

@@ -12,7 +12,7 @@ use crate::context::Parts;
 use crate::options::Role;
 use crate::reply::Reply;
 
-/// Kind and id of the object at a path; `None` if it is not an object's path.
+/// Returns kind and id of the object at a path; `None` if the path is not that of an object.
 fn object_at(path: &str) -> Option<(Kind, Id)> {
     parse_store_key("", &format!("/{path}"))
 }
@@ -67,7 +67,7 @@ fn take_over(sealed: &mut Value, plain: &Value, before: &Value, opened: &Value) 
     }
 }
 
-/// The object with all secrets in plain text, for comparisons only.
+/// Returns the object with all secrets in plain text, for comparisons only.
 pub(crate) fn opened(path: &str, value: &Value, parts: &Parts) -> Value {
     let mut opened = value.clone();
     if let Some((kind, id)) = object_at(path) {
@@ -88,7 +88,8 @@ pub(crate) struct Author<'a> {
     pub(crate) before: Option<&'a Entry>,
 }
 
-/// Opens the sealed values in an object that a caller writes; answers may have shown them sealed.
+/// Opens the sealed values in an object that a caller writes. A caller who may not see secrets gets
+/// them sealed in answers, and may write them back.
 ///
 /// # Errors
 /// If no key opens a sealed value, because its text would be taken for the secret. Also if the
@@ -106,10 +107,10 @@ pub(crate) fn open_written(
     open_stored(path, value, parts)
 }
 
-/// Reason why a sealed value in a written object is not accepted. For callers who may not see
-/// secrets, it is valid only in the object and field in which it is stored, and only while the
-/// fields that determine its destination are unchanged. Otherwise a caller could have it sent to a
-/// server of their choice.
+/// Returns the reason why a sealed value in a written object is not accepted; `None` if all are.
+/// For callers who may not see secrets, it is valid only in the object and field in which it is
+/// stored, and only while the fields that determine its destination are unchanged. Otherwise a
+/// caller could have the secret sent to a server of their choice.
 fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) -> Option<String> {
     match author.role {
         Role::Admin => return None,
@@ -125,7 +126,8 @@ fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) 
     }
     let before: Option<Value> =
         author.before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
-    // As it was shown: an address that lies open in the store was shown sealed.
+    // The stored object as answers have shown it: an address that is stored in plain text was
+    // sealed in answers.
     let shown = before.map(|mut before| {
         sealing::hide(at, &mut before, &parts.catalogue, &parts.keyring);
         before
@@ -154,7 +156,7 @@ pub(crate) fn open_stored(path: &str, value: &mut Value, parts: &Parts) -> Resul
     let unopened =
         sealing::unseal(at, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
     let marked = |it: &Unopened| it.certainty == Certainty::Marked;
-    // Certificates have their own check of the private key, with its own error text.
+    // The private key of a certificate is checked later, with another error text.
     match unopened.into_iter().find(marked).filter(|_| kind != Kind::Ssl) {
         Some(Unopened { field, .. }) => Err(Reply::bad(format!(
             "failed to open the sealed value of \"{field}\": it counts only in the object and field it was sealed \
@@ -164,8 +166,8 @@ pub(crate) fn open_stored(path: &str, value: &mut Value, parts: &Parts) -> Resul
     }
 }
 
-/// The object for a reader: secrets are in plain text for administrators, and sealed for others.
-/// Private keys are removed for all.
+/// Converts an object for a reader: secrets are in plain text for administrators, and sealed for
+/// others. Private keys of certificates are removed for all.
 pub(crate) fn reveal(path: &str, value: &mut Value, parts: &Parts, role: Role) {
     let Some((kind, id)) = object_at(path) else { return };
     let at = ObjectRef::new(kind, id.as_str());

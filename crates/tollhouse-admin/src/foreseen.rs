@@ -11,16 +11,18 @@ use crate::context::Admin;
 use crate::reply::Reply;
 use crate::transfer;
 
-/// Place of an object of the store in a document that is compiled: its problems are known and not asked for. No place in
-/// a document begins so.
+/// Start of the place of stored objects in a trial document. Problems at such places are known
+/// already and are left out. Places in real documents never start with this text.
 const IN_STORE: &str = "\0";
 
-/// Problems of the objects of a document, beside the objects of the store that stay.
+/// Returns the problems of the objects in a document, when compiled together with the stored
+/// objects that stay.
 ///
-/// Costs as much as a start with all of these objects; one document is compiled at a time.
+/// Costs as much as starting the gateway with all of these objects, so that only one document is
+/// compiled at a time.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub(crate) async fn problems(
     admin: &Admin,
     mut document: Document,
@@ -28,7 +30,8 @@ pub(crate) async fn problems(
 ) -> Result<Vec<Value>, Reply> {
     let Some(source) = admin.parts.console.clone() else { return Ok(Vec::new()) };
     let Ok(_turn) = admin.trial.acquire().await else { return Ok(Vec::new()) };
-    // A gateway without a store has one document, which this one would replace.
+    // In a gateway without a store, the document would replace all objects, so that no stored
+    // objects are added.
     if admin.document.is_none() {
         add_stored(admin, &mut document, stays).await?;
     }

@@ -1,5 +1,5 @@
 //! In-memory index of objects for checks and lists: existing objects, references, credentials, and
-//! the fields for filters and sorting. It avoids reading the store.
+//! the fields for filters and sorting. With the index, checks and lists need not read the store.
 //!
 //! The index is built from a listing once, then follows the store's commits. It catches up when it
 //! is queried, so that an idle gateway does no work. A query sees at least the last commit of this
@@ -30,7 +30,8 @@ use self::collections::{Collections, Creation, collections_of};
 use self::facts::{Facts, GLOBAL_RULES, Identity};
 use self::orders::{Direction, OrderKey, Orders, Sortable};
 
-/// Extracts the facts of a value. The path has no prefix: `routes/1`.
+/// Function that extracts the facts of an object from its path, such as `routes/1`, and its stored
+/// value.
 pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
 
 pub(crate) struct Index {
@@ -41,16 +42,16 @@ pub(crate) struct Index {
     /// Held while the index catches up.
     following: tokio::sync::Mutex<Following>,
     contents: Mutex<Contents>,
-    /// Newest commit of this process.
+    /// Revision of the newest commit of this process.
     expected: AtomicU64,
 }
 
 /// State of following the store's commits.
 struct Following {
     watch: Watch,
-    /// Last change row that has been read; `None` once all have. Rows are read on the first query
-    /// instead of at the start, because there may be thousands with complete objects. A query that
-    /// is cancelled meanwhile leaves the rest to the next.
+    /// Name of the last change row that has been read; `None` once all rows have been read. Rows
+    /// are read on the first query and not at the start, because there may be thousands, with
+    /// complete objects. If that query is cancelled, the next one reads the rest.
     rows_after: Option<String>,
 }
 
@@ -63,7 +64,7 @@ impl Following {
 /// Facts about all stored objects, at one revision.
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// Revision up to which commits are known.
+    /// Revision up to which the index contains all commits.
     revision: Revision,
     /// Revision of the last change of an object.
     objects_revision: Revision,
@@ -83,7 +84,8 @@ pub(crate) struct Contents {
     ended: BTreeSet<SignInId>,
 }
 
-/// Revisions of an object: its creation and its last change. Zero before it is stored.
+/// Revisions of an object: that of its creation, and that of its last change. Both are zero before
+/// it is stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Revisions {
     pub(crate) created: Revision,
@@ -116,11 +118,11 @@ const RANKS: [&str; 8] = [
     "upstreams",
 ];
 
-/// Timeout for catching up, because a shared store may be unreachable. A commit normally arrives
-/// within milliseconds.
+/// Maximum time for catching up with the store, because a shared store may be unreachable. A commit
+/// normally arrives within milliseconds.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
-/// Change rows per read; a row has between a few hundred bytes and 256 KiB.
+/// Number of change rows per read; a row has between a few hundred bytes and 256 KiB.
 const ROWS_PER_PAGE: usize = 200;
 
 /// Prefix of the gateway's internal keys, which are not objects.
@@ -176,7 +178,8 @@ impl Index {
                     self.lock().apply(&changes, &self.prefix, &*self.inspect);
                 }
                 WatchEvent::Progress(revision) => self.lock().revision = revision,
-                // The index stays as it is; reads go on as long as the store answers them.
+                // The index stays at its last revision; calls that read the store directly continue
+                // to work.
                 WatchEvent::Lost(Lost::Closed) => return Ok(()),
                 WatchEvent::Lost(
                     Lost::Compacted { .. } | Lost::Rewound { .. } | Lost::Unavailable { .. },
@@ -184,11 +187,13 @@ impl Index {
                     let committed = self.expected.load(Ordering::Acquire);
                     let contents = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
                     // A listing contains every commit confirmed before it. If its revision is lower
-                    // all the same, the store was restored from a backup and those commits are
-                    // lost. Waiting for them would mean waiting for as many new commits.
+                    // than that of a confirmed commit, the store was restored from a backup, and
+                    // that commit is lost. The index must not wait for its revision, which only as
+                    // many new commits would reach.
                     if contents.revision.0 < committed {
                         let (lower, order) = (contents.revision.0, Ordering::Relaxed);
-                        // Fails if another commit was made meanwhile, which is then awaited.
+                        // The exchange fails if another commit was made meanwhile; that commit is
+                        // then awaited.
                         let _ = self.expected.compare_exchange(committed, lower, order, order);
                     }
                     expected = expected.min(contents.revision);
@@ -199,9 +204,9 @@ impl Index {
         }
     }
 
-    /// Reads the change rows that are still missing. Commits that the pages already contain are
-    /// applied afterwards, so that deleted rows do not reappear. If the store cannot be read, the
-    /// rows read so far are used.
+    /// Reads the change rows that the index lacks. Commits that were made while the pages were read
+    /// are applied afterwards, so that rows deleted meanwhile do not reappear. If the store cannot
+    /// be read, the index keeps the rows read so far.
     async fn read_changes(&self, following: &mut Following) {
         while let Some(after) = &mut following.rows_after {
             let folder = format!("{}{}", self.prefix, change_row::FOLDER);
@@ -221,7 +226,8 @@ impl Index {
         }
     }
 
-    /// The index as of the last catch-up. Do not hold the lock across an await.
+    /// Returns the contents of the index as of the last catch-up. Do not hold the lock across an
+    /// await.
     pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
         self.lock()
     }
@@ -231,8 +237,8 @@ impl Index {
     }
 }
 
-/// Reads everything except change rows. Later pages may contain newer objects than the first;
-/// replaying the commits since the first page gives the same result.
+/// Reads all entries except change rows, page by page. Later pages may contain newer objects than
+/// the first page; replaying all commits since the first page then gives the right result.
 async fn read_all(
     store: &dyn Store,
     prefix: &str,
@@ -329,7 +335,8 @@ impl Contents {
         self.ended.contains(id)
     }
 
-    /// The signed-out session to remove, if at least `count` are stored.
+    /// Returns the signed-out session to remove if at least `count` are stored: the first to
+    /// expire.
     pub(crate) fn oldest_ended_beyond(&self, count: usize) -> Option<&SignInId> {
         self.ended.first().filter(|_| self.ended.len() >= count)
     }
@@ -369,17 +376,18 @@ impl Contents {
         }
     }
 
-    /// Revision up to which commits are known.
+    /// Returns the revision up to which the index contains all commits.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Revision of the last commit that changed an object; change rows and guards do not count.
+    /// Returns the revision of the last commit that changed an object; change rows and guards do
+    /// not count.
     pub(crate) fn objects_revision(&self) -> Revision {
         self.objects_revision
     }
 
-    /// Paths of all objects, in no particular order.
+    /// Iterates over the paths of all objects, in no particular order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(|path| &**path)
     }
@@ -388,14 +396,14 @@ impl Contents {
         &self.changes
     }
 
-    /// Objects that refer to the object at `path`. An object that refers to it both by a field and
-    /// by a plugin appears twice.
+    /// Iterates over the paths of the objects that refer to the object at `path`. An object with a
+    /// reference in a field and one in a plugin occurs twice.
     pub(crate) fn users_of(&self, path: &str) -> impl Iterator<Item = &str> {
         let users = self.users.get(path).into_iter().flatten();
         users.map(|(_, _, user)| &**user)
     }
 
-    /// Number of objects that contain this plugin.
+    /// Returns the number of objects that contain this plugin.
     pub(crate) fn uses_of_plugin(&self, name: &str) -> usize {
         self.plugin_uses.get(name).copied().unwrap_or_default()
     }
@@ -408,12 +416,13 @@ impl Contents {
         self.objects.get(path).map(|object| &object.facts)
     }
 
-    /// Number of objects in a collection.
+    /// Returns the number of objects in a collection.
     pub(crate) fn count(&self, collection: &str) -> usize {
         self.collections.count(collection)
     }
 
-    /// Objects of a collection in order of creation, optionally only those after `last`.
+    /// Iterates over the objects of a collection in order of creation, optionally only those after
+    /// `last`.
     pub(crate) fn created_after<'k>(
         &'k self,
         collection: &str,
@@ -422,8 +431,8 @@ impl Contents {
         self.collections.after(collection, last)
     }
 
-    /// Builds the next part of a sort order, of at most `objects_max` objects. Returns whether the
-    /// order is complete.
+    /// Builds the next part of a sorted view, of at most `objects_max` objects. Returns whether the
+    /// view is complete.
     pub(crate) fn make_order(&mut self, key: OrderKey<'_>, objects_max: usize) -> bool {
         let Err(last_added) = self.orders.progress(key) else { return true };
         let part = self.collections.after(key.collection, last_added.as_ref()).take(objects_max);
@@ -437,8 +446,8 @@ impl Contents {
         is_whole
     }
 
-    /// Paths of a collection in a complete sort order, optionally only those after `last`, each
-    /// with its position.
+    /// Iterates over the paths of a collection in the order of a complete sorted view, optionally
+    /// only those after `last`. Each comes with its position.
     pub(crate) fn in_order<'k>(
         &'k self,
         key: OrderKey<'_>,
@@ -448,7 +457,7 @@ impl Contents {
         self.orders.after(key, direction, last)
     }
 
-    /// The first object in these collections that refers to the object at `path`.
+    /// Returns the first object in these collections that refers to the object at `path`.
     pub(crate) fn user_of(
         &self,
         path: &str,
@@ -461,13 +470,13 @@ impl Contents {
         matches.next().map(|(_, place, user)| (*place, &**user))
     }
 
-    /// Another object than `path` with this identity.
+    /// Returns another object than `path` with this unique value.
     pub(crate) fn other_owner(&self, identity: &Identity, path: &str) -> Option<&str> {
         let owners = self.owners.get(identity)?;
         owners.iter().map(|owner| &**owner).find(|owner| *owner != path)
     }
 
-    /// Another global rule than `path` with this plugin.
+    /// Returns another global rule than `path` with this plugin.
     pub(crate) fn other_rule(&self, plugin: &str, path: &str) -> Option<&str> {
         let rules = self.rules.get(plugin)?;
         let other = rules.iter().find(|rule| ***rule != *path)?;
@@ -489,7 +498,7 @@ where
     }
 }
 
-/// Rank of a path's collection in [`RANKS`].
+/// Returns the index of a path's collection in [`RANKS`].
 fn rank_of(path: &str) -> u8 {
     let collection = path.split('/').next().unwrap_or_default();
     let rank = RANKS.iter().position(|name| *name == collection);

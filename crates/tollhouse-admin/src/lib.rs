@@ -70,12 +70,13 @@ pub use serve::serve;
 pub use session::{Encryption, Sessions};
 pub use shenyu::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 
-/// OpenAPI document of the Admin API, as returned by `GET /apisix/admin/openapi.json`.
+/// Returns the OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` does.
 pub fn openapi_document() -> serde_json::Value {
     openapi::document()
 }
 
-/// Paths of the objects that a value refers to, such as `upstreams/1`; may contain duplicates.
+/// Returns the paths of the objects that `value` refers to, such as `upstreams/1`; may contain
+/// duplicates.
 pub fn named_objects(value: &serde_json::Value) -> Vec<String> {
     references::find(value).into_iter().map(|found| found.target).collect()
 }

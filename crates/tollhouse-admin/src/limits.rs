@@ -2,53 +2,58 @@
 
 use std::time::Duration;
 
-/// Largest request body in bytes: the limit of etcd, so that every object can be moved there.
+/// Maximum size of a request body in bytes: the limit of etcd, so that every object can be moved to
+/// an etcd.
 pub const BODY_BYTES_MAX: usize = 1_572_864;
 
-/// Largest document that is replaced or validated as a whole, in bytes: about 50,000 objects.
-/// Larger configurations need a store, which accepts single objects.
+/// Maximum size in bytes of a document that is replaced or validated as a whole: about 50,000
+/// objects. Larger configurations need a store, in which objects are written individually.
 pub const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Bytes of a refused body that the answer contains, so that its sender recognises it.
+/// Maximum number of bytes of a refused body that the answer contains, so that the client
+/// recognises the body.
 pub const ECHO_BYTES_MAX: usize = 64 * 1024;
 
-/// Objects that are processed before yielding to other tasks: a few milliseconds of work.
+/// Number of objects that are processed before yielding to other tasks: a few milliseconds of work.
 pub const OBJECTS_PER_TURN: usize = 512;
 
-/// Limit of concurrent connections: programs use few, and each needs a buffer.
+/// Maximum number of concurrent connections. Programs use few connections, and each needs a buffer.
 pub const CONNECTIONS_MAX: usize = 1024;
 
-/// Limit of concurrent registry watches: a quarter of the connections, so that the API stays
-/// reachable.
+/// Maximum number of concurrent registry watches: a quarter of the connections, so that the API
+/// stays reachable.
 pub const WATCHES_MAX: usize = CONNECTIONS_MAX / 4;
 
-/// Timeout for a request head, and idle timeout of a connection.
+/// Maximum time to receive a request head, and idle timeout of a connection.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Timeout for a request body: enough for the largest one over a slow connection.
+/// Maximum time to receive a request body: enough for the largest one over a slow connection.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Limit of query arguments that are parsed; the API uses about ten.
+/// Maximum number of query arguments that are parsed; the API uses about ten.
 pub const ARGUMENTS_MAX: usize = 100;
 
-/// Deepest object that a patch may create, in levels; less than the limit for JSON that is read
-/// back.
+/// Maximum nesting depth of an object that a patch creates. Lower than the limit of the JSON
+/// parser, so that the object can be read back.
 pub const DEPTH_MAX: usize = 100;
 
-/// Limit of attempts of a write when objects that it depends on keep changing. More would not help
-/// under such load.
+/// Maximum number of attempts of a write whose commits fail because objects that it depends on keep
+/// changing. More attempts would not help under such load.
 pub const ATTEMPTS_MAX: usize = 5;
 
-/// Maximum number of attempts that fail because other calls wrote the object first: as many as may
-/// wait for one object, because each failed attempt means that another write succeeded.
+/// Maximum number of attempts of a write that fail because other calls wrote the object first. This
+/// is the number of calls that may wait for one object, because each failed attempt means that
+/// another of these writes succeeded.
 pub const OVERTAKEN_MAX: usize = 1024;
 
-/// Total time for such attempts; clients wait longer for an answer.
+/// Maximum total time of the attempts that [`OVERTAKEN_MAX`] limits; clients wait longer for an
+/// answer.
 pub const OVERTAKEN_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Timeout for the turn at an object; as long as catching up with the store may take.
+/// Maximum time that a call waits in the queue for writing an object; as long as catching up with
+/// the store may take.
 pub const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Number of queues for turns at objects. Objects may share a queue, which only delays their writes
-/// a little.
+/// Number of queues in which calls wait to write an object. Objects may share a queue, which delays
+/// their writes only a little.
 pub const TURNS: usize = 64;

@@ -12,7 +12,7 @@ pub(crate) fn drop_revisions(fields: &mut Fields) {
     }
 }
 
-/// An id as text, from a JSON string or number.
+/// Returns an id as text, from a JSON string or number.
 pub(crate) fn id_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -26,12 +26,12 @@ pub(crate) fn id_text(value: &Value) -> Option<String> {
     }
 }
 
-/// The id in the field `name`.
+/// Returns the id in the field `name`, as text.
 pub(crate) fn id_of(value: &Value, name: &str) -> Option<String> {
     value.get(name).and_then(id_text)
 }
 
-/// Type name of a value in error messages: those of Lua, as in APISIX.
+/// Returns the type name of a value in error messages. The names are those of Lua, as in APISIX.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         // lua-cjson decodes `null` as light userdata.

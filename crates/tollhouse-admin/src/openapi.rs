@@ -8,7 +8,8 @@ use tollhouse_model::schema;
 
 use crate::resource::{self, Layout, Resource, Verb, graphql_cost_decorations, secrets};
 
-/// The document as text. Generated at the first call, which takes milliseconds, and then kept.
+/// Returns the document as text. It is generated at the first call, which takes milliseconds, and
+/// then kept.
 pub(crate) fn text() -> Bytes {
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| format!("{}\n", document()).into());
     TEXT.clone()
@@ -44,7 +45,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// Path template of a resource's collection, with its parameters.
+/// Returns the path template of a resource's collection, and the parameters in it.
 fn places(resource: &Resource) -> (String, Vec<&'static str>) {
     match resource.layout {
         Layout::Child(above) => {
@@ -178,8 +179,8 @@ fn delete_operation(resource: &Resource, parameters: &[&str]) -> Value {
     operation(resource, "Delete", &parameters, responses)
 }
 
-/// Parameters of a write, besides those in the path. A creation has no `If-Match`, because there is
-/// no earlier state.
+/// Returns the parameters of a write, besides those in the path. A creation has no `If-Match`,
+/// because the object has no earlier state.
 fn write_parameters(verb: &str) -> &'static [&'static str] {
     match verb {
         "Create" => &["ttl"],

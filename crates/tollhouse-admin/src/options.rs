@@ -18,23 +18,23 @@ pub struct Options {
     pub key_prefix: String,
     /// Keys that callers may present.
     pub keys: Vec<AdminKey>,
-    /// Requirement of a key; required by default.
+    /// Requirement of a key in calls; a key is required by default.
     pub key_check: KeyCheck,
     /// Sessions of signed-in browsers; off if `None`.
     pub sessions: Option<Sessions>,
     /// Host names that browsers may use, besides IP addresses and local names.
     pub hosts: HostNames,
-    /// Networks that may call; an empty list allows all.
+    /// Networks whose clients may call the API; an empty list allows all.
     pub allow: Vec<IpNet>,
     /// Access for pages of other origins.
     pub cors: Cors,
     /// Value of the header `Server`.
     pub server_token: ServerToken,
-    /// Support for stream routes, or their refusal.
+    /// Handling of calls about stream routes: they are supported or refused.
     pub stream_mode: StreamMode,
     /// Answer format, by version of APISIX's Admin API.
     pub api_version: ApiVersion,
-    /// Source of the configuration, which decides about writes.
+    /// Source of the configuration; determines whether and how objects can be written.
     pub mode: Mode,
 }
 
@@ -103,7 +103,7 @@ pub enum Cors {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerToken(pub String);
 
-/// Support for stream routes, or their refusal.
+/// Handling of calls about stream routes: they are supported or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
     On,
@@ -114,22 +114,24 @@ pub enum StreamMode {
 /// Answer format, by version of APISIX's Admin API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
-    /// Value and key side by side.
+    /// Format of APISIX 3: value and key are side by side.
     V3,
-    /// All fields inside a `node`, for older clients.
+    /// Format of APISIX 2, for older clients: all fields are inside a `node`.
     V2,
 }
 
-/// Source of the configuration, which decides about writes.
+/// Source of the configuration; determines whether and how objects can be written.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// A store; objects are written individually.
+    /// A store, in which objects are written individually.
     Store,
-    /// The file with this name; objects are read-only here.
+    /// The file with this name. The API cannot change objects.
     ReadOnly(String),
-    /// A copy of an unreachable store, with the reason. Objects are read-only until it is back.
+    /// The store is unreachable, for this reason; a local copy is in service, and objects are
+    /// read-only until the store is back.
     Away(String),
-    /// A document in memory, replaced as a whole. Accepted documents go to the sink.
+    /// A document in memory, replaced as a whole. Accepted documents are passed to the data plane
+    /// through this sink.
     Standalone(Arc<dyn DocumentSink>),
 }
 

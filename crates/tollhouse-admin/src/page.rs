@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use tollhouse_plugin::Brand;
 
-/// Error page for a status, with its reason phrase as the title.
+/// Returns the error page for a status, with its reason phrase as the title.
 pub(crate) fn html(status: StatusCode, brand: Brand) -> String {
     let reason = status.canonical_reason().unwrap_or("Error");
     brand.error_page(&format!("{} {reason}", status.as_u16()))

@@ -12,8 +12,8 @@ use crate::resource::Resource;
 /// Page sizes that APISIX accepts.
 const PAGE_SIZES: std::ops::RangeInclusive<f64> = 10.0..=500.0;
 
-/// Limits of a pattern in bytes, and of the backtracking steps of a match, so that a list cannot
-/// occupy a CPU core.
+/// Maximum length of a pattern in bytes, and maximum number of backtracking steps of a match, so
+/// that a list cannot occupy a CPU core.
 const PATTERN_BYTES_MAX: usize = 1024;
 const BACKTRACKS_MAX: usize = 10_000;
 
@@ -23,7 +23,7 @@ const REFERRING: [&str; 2] = ["routes", "stream_routes"];
 /// Part of a list that the answer contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
-    /// All objects, sorted by key.
+    /// All objects, sorted by store key.
     All,
     /// Page of the list, in order of creation.
     Page {
@@ -57,7 +57,7 @@ pub(crate) struct Filters {
     name: Option<Regex>,
     uri: Option<Regex>,
     label: Option<String>,
-    /// Paths of objects that must be referred to.
+    /// Paths of objects that a listed object must refer to.
     references: Vec<String>,
 }
 

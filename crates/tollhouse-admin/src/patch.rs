@@ -58,7 +58,7 @@ pub(crate) fn put_at(target: &mut Value, segments: &[String], value: Value) -> R
     Ok(())
 }
 
-/// The field `segment`, created if missing; `None` if `place` is not an object.
+/// Returns the field `segment` of `place`, created if missing; `None` if `place` is not an object.
 fn step<'v>(place: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
     Some(fields_at(place)?.entry(segment).or_insert(Value::Null))
 }

@@ -100,7 +100,7 @@ fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A plugin configuration without the fields that all plugins share.
+/// Returns a plugin configuration without the fields that all plugins share.
 pub(crate) fn without_common(conf: &Value) -> Value {
     let mut bare = conf.as_object().cloned().unwrap_or_default();
     bare.shift_remove("_meta");
@@ -112,7 +112,7 @@ fn refused(name: &str, error: &str) -> String {
     format!("failed to check the configuration of plugin {name} err: {error}")
 }
 
-/// The error text in the form for stream routes.
+/// Converts an error text to the form that APISIX uses for stream routes.
 fn worded_for_stream(name: &str, error: &str) -> String {
     let start = refused(name, "");
     match error.strip_prefix(&start) {
@@ -123,7 +123,7 @@ fn worded_for_stream(name: &str, error: &str) -> String {
     }
 }
 
-/// Schema of `_meta`, which is part of every plugin's schema.
+/// Returns the schema of `_meta`, which is part of every plugin's schema.
 pub(crate) fn meta_document() -> Value {
     json!({
         "type": "object",

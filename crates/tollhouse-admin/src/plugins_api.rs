@@ -13,7 +13,7 @@ use crate::reply::Reply;
 const GLOBAL: [&str; 6] =
     ["batch-requests", "error-log-logger", "log-rotate", "node-status", "server-info", "inspect"];
 
-/// Kind of connections that a plugin serves.
+/// Kind of traffic that a plugin serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subsystem {
     Http,
@@ -53,7 +53,8 @@ pub(crate) fn list(admin: &Admin, arguments: &Arguments) -> Result<Reply, Reply>
     Ok(Reply::json(StatusCode::OK, &json!(names)))
 }
 
-/// Accepted without effect, because plugins are compiled in.
+/// Answers a call to reload the plugins. The call is accepted without effect, because plugins are
+/// compiled into the gateway.
 pub(crate) fn reload(method: &Method) -> Result<Reply, Reply> {
     if method == Method::PUT {
         return Ok(Reply::text(StatusCode::OK, "done"));
@@ -87,7 +88,7 @@ pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Re
 /// Marker that tells clients that a schema includes the fields common to all plugins.
 const INJECTED: &str = "this is a mark for our injected plugin schema";
 
-/// Schema of a configuration, with the fields that all plugins share.
+/// Returns the schema of a plugin's configuration, with the fields that all plugins share.
 fn conf_schema(plugin: &PluginType) -> Value {
     let mut schema = with_encrypted(plugin.schema().clone(), plugin.encrypted);
     if let Some(fields) = schema.as_object_mut() {
@@ -100,7 +101,7 @@ fn conf_schema(plugin: &PluginType) -> Value {
     schema
 }
 
-/// Schema of a plugin's configuration in consumers.
+/// Returns the schema of a plugin's configuration in consumers.
 fn identity_schema(plugin: &PluginType) -> Option<Value> {
     let encrypted = plugin.consumer.as_ref().map_or(&[][..], |spec| spec.encrypted);
     plugin.consumer_schema().map(|schema| with_encrypted(schema.clone(), encrypted))
@@ -116,13 +117,13 @@ fn with_encrypted(mut schema: Value, encrypted: &[&str]) -> Value {
     schema
 }
 
-/// Schemas and facts of all plugins of a subsystem, by name.
+/// Returns the schemas and properties of all plugins of a subsystem, by name.
 pub fn plugin_documents(catalogue: &Catalogue, subsystem: Subsystem) -> Map<String, Value> {
     let plugins = catalogue.iter().filter(|plugin| subsystem.has(plugin));
     plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect()
 }
 
-/// Version, priority, schemas and kind of a plugin.
+/// Returns version, priority, schemas and type of a plugin.
 pub(crate) fn facts(plugin: &PluginType) -> Value {
     // Rounded, because the conversion from `f32` adds digits.
     let version = (f64::from(plugin.version) * 1000.0).round() / 1000.0;

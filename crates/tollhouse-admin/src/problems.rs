@@ -1,5 +1,5 @@
-//! Problems that the data plane has with a written object, shown in the answer to the write.
-//! Otherwise an accepted write without effect would show in the log only.
+//! Adds the problems that the data plane has with a written object to the answer to the write.
+//! Without them, a write that is accepted but has no effect would show only in the log.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
 /// Field of the answer with the problems, beside `value`.
 const WARNINGS: &str = "warnings";
 
-/// Limit of problems in one answer; the header contains their full number.
+/// Maximum number of problems in one answer; the header contains their total number.
 const WARNINGS_MAX: usize = 20;
 
-/// Limit of the header in bytes; some clients refuse lines of 8 KiB.
+/// Maximum length of the header's value in bytes, because some clients refuse lines of 8 KiB.
 const HEADER_BYTES_MAX: usize = 1024;
 
 /// Adds the data plane's problems with the object in `reply`. Call it once the object is in
@@ -43,13 +43,13 @@ pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
     }
 }
 
-/// Path of the object that contains a place: the longest existing prefix, because ids may contain
-/// dots.
+/// Returns the path of the object that contains a place such as `routes/1.uri`: the longest prefix
+/// that is the path of an existing object, because ids may contain dots.
 pub(crate) fn object_at<'p>(contents: &Contents, place: &'p str) -> Option<&'p str> {
     ends(place).rev().map(|end| &place[..end]).find(|path| contents.exists(path))
 }
 
-/// Place of a problem, with the object's path in the store.
+/// Returns the place of a problem in the form that begins with the object's path in the store.
 pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
     let path = problem["path"].as_str().unwrap_or_default();
     match path.strip_prefix("credentials/") {
@@ -58,8 +58,8 @@ pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Path of an object as the configuration's problems name it; credentials are listed separately
-/// there.
+/// Converts the store path of an object to the path that configuration problems use: credentials
+/// are under `credentials/`, not under their consumer.
 fn in_configuration(path: &str) -> Cow<'_, str> {
     match path.strip_prefix("consumers/") {
         Some(rest) if rest.contains('/') => Cow::Owned(format!("credentials/{rest}")),
@@ -67,8 +67,8 @@ fn in_configuration(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a place is inside the object at `path`, and not inside an object with a longer path. The
-/// object itself may be missing in the index.
+/// Whether a place is inside the object at `path`, and not inside another object whose path is
+/// longer. The object at `path` may be missing in the index.
 fn is_about(contents: &Contents, place: &str, path: &str) -> bool {
     let is_below = place
         .strip_prefix(path)
@@ -77,7 +77,7 @@ fn is_about(contents: &Contents, place: &str, path: &str) -> bool {
     is_below && !ends(place).any(|end| is_longer(&end))
 }
 
-/// Positions in a place at which an object path may end.
+/// Iterates over the positions in a place at which an object path may end.
 fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     let inner = place.char_indices().filter(|(_, letter)| ".[".contains(*letter));
     inner.map(|(at, _)| at).chain([place.len()])

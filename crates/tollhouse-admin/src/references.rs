@@ -1,4 +1,4 @@
-//! References between objects, found in an object's value, whatever its resource.
+//! Finds the references to other objects in the value of an object of any resource.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use tollhouse_model::secret::SecretRef;
 
 use crate::object::id_of;
 
-/// Plugin whose configurations refer to upstreams.
+/// Name of the plugin whose configurations refer to upstreams.
 const TRAFFIC_SPLIT: &str = "traffic-split";
 const GRPC_TRANSCODE: &str = "grpc-transcode";
 
@@ -20,12 +20,12 @@ pub(crate) enum ReferenceKind {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
-    /// Path of the object, such as `upstreams/1`.
+    /// Path of the referenced object, such as `upstreams/1`.
     pub target: String,
     pub place: ReferenceKind,
 }
 
-/// Reference fields, with the collections they refer to.
+/// Names of reference fields, each with the collection that it refers to.
 const FIELDS: [(&str, &str); 4] = [
     ("upstream_id", "upstreams"),
     ("service_id", "services"),
@@ -37,7 +37,7 @@ const FIELDS: [(&str, &str); 4] = [
 pub(crate) const COLLECTIONS: [&str; 6] =
     ["upstreams", "services", "plugin_configs", "consumer_groups", "stream_routes", "protos"];
 
-/// References in `value` that must exist; may contain duplicates.
+/// Returns the references in `value` whose objects must exist; may contain duplicates.
 pub(crate) fn find(value: &Value) -> Vec<Reference> {
     let mut references = Vec::new();
     let mut add = |collection: &str, id: Option<String>, place: ReferenceKind| {
@@ -61,8 +61,8 @@ pub(crate) fn find(value: &Value) -> Vec<Reference> {
     references
 }
 
-/// All references in `value`, including those that need not exist: to client certificates and
-/// secret managers.
+/// Returns all references in `value`, including those whose objects need not exist: client
+/// certificates and secret managers. May contain duplicates.
 pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
     let mut references = find(value);
     let upstream = value.get("upstream").unwrap_or(&Value::Null);
@@ -85,8 +85,8 @@ pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
     references
 }
 
-/// The secret manager that a text refers to. Texts with a longer id than any object has are
-/// ignored.
+/// Returns the reference to a secret manager that a text contains. Texts with a longer id than any
+/// object has are ignored.
 fn keeper(text: &str) -> Option<Reference> {
     const ID_BYTES_MAX: usize = 64;
     let Some(SecretRef::Keeper { manager, id, .. }) = SecretRef::parse(text) else { return None };

@@ -1,5 +1,5 @@
-//! Recently refused writes of authenticated callers. Kept in memory only, because no commit
-//! contains them.
+//! Log of recently refused writes of authenticated callers. It is kept only in memory, because no
+//! commit contains a refused write.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::reply::Reply;
 /// Maximum number of stored refusals; the oldest are dropped first.
 const KEPT_MAX: usize = 200;
 
-/// Limit of a stored path and reason, in bytes.
+/// Maximum length in bytes of the path and of the reason in the log.
 const TEXT_BYTES_MAX: usize = 512;
 
 /// Recent writes that were refused, for the console.
@@ -42,7 +42,7 @@ impl RefusalLog {
         let needs_key = options.key_check == KeyCheck::Required;
         let is_refusal =
             refusal.status().is_client_error() && refusal.status() != StatusCode::NOT_FOUND;
-        // Console calls that only ask, although their method is POST, are not recorded.
+        // Console calls that change nothing, although their method is POST, are not recorded.
         let asks = call.segments_after(&prefix::CONSOLE).is_some_and(|rest| {
             rest.first().is_none_or(|first| first != "changes" && first != "shenyu")
         });
@@ -66,8 +66,8 @@ impl RefusalLog {
         attempts.push_back(attempt);
     }
 
-    /// The attempts, newest first. Reasons may quote written values; they are shown to
-    /// administrators and to the attempt's own caller.
+    /// Returns the refused writes, newest first. A reason may quote written values, so that it is
+    /// shown only to administrators and to the caller of the write.
     pub(crate) fn list(&self, options: &Options, call: &Call) -> Value {
         let own = auth::caller(options, call).map(|key| key.name.as_str());
         let is_administrator = auth::caller_role(options, call) == Role::Admin;

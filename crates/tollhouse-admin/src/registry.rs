@@ -1,8 +1,8 @@
 //! `/registry/v1`: objects of the service registry. Keys, roles and errors are those of the Admin
 //! API.
 //!
-//! This module routes by path. [`RegistryDialect`](part::RegistryDialect) has the few functions
-//! that depend on the registry's wire protocol.
+//! This module routes by path. [`RegistryDialect`](part::RegistryDialect) contains the few
+//! functions that depend on the wire protocol of the registry's clients.
 
 mod aliases;
 mod bulk;
@@ -61,7 +61,7 @@ fn part(admin: &Admin) -> Result<&RegistryPart, Reply> {
     })
 }
 
-/// JSON schema of governance rules of a kind.
+/// Returns the JSON schema of governance rules of a kind.
 pub(crate) fn rule_schema(admin: &Admin, kind: &str) -> Result<Value, Reply> {
     Ok(part(admin)?.dialect.rule_schema(rules::kind_of(kind)?))
 }

@@ -41,41 +41,43 @@ impl Reply {
         Self { status, kind, body: WireBody::whole(body.into()), headers: Vec::new() }
     }
 
-    /// JSON body with a trailing line feed.
+    /// Returns a reply with a JSON body and a trailing line feed.
     pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
         Self::json_text(status, value.to_string())
     }
 
-    /// JSON body from text that is JSON already.
+    /// Returns a reply whose body is a text that is JSON already, with a trailing line feed.
     pub(crate) fn json_text(status: StatusCode, mut text: String) -> Self {
         text.push('\n');
         Self::new(status, JSON, text)
     }
 
-    /// JSON lines, sent as they arrive. The response ends when the sender is dropped.
+    /// Returns a reply with JSON lines, which are sent as they arrive. The response ends when the
+    /// sender is dropped.
     pub(crate) fn lines(chunks: mpsc::Receiver<Bytes>) -> Self {
         let body = WireBody::chunks(chunks);
         Self { status: StatusCode::OK, kind: JSON_LINES, body, headers: Vec::new() }
     }
 
-    /// Text as it is, but with the content type of JSON, as in APISIX.
+    /// Returns a reply with an unchanged text, but with the content type of JSON, as in APISIX.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::new(status, JSON, text)
     }
 
-    /// Reply with a file of the console, status 200.
+    /// Returns a reply with a file of the console, with status 200.
     pub(crate) fn file(kind: &'static str, bytes: &'static [u8]) -> Self {
         Self::new(StatusCode::OK, kind, bytes)
     }
 
-    /// A download, which browsers do not display as a page.
+    /// Returns a reply with a file to download, which browsers do not display as a page.
     pub(crate) fn download(bytes: Vec<u8>) -> Self {
         Self::new(StatusCode::OK, OCTETS, bytes)
             .with(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"))
             .with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
     }
 
-    /// The console's HTML page. Unlike [`page`](Self::page), the caller supplies the text.
+    /// Returns a reply with the console's HTML page. Unlike for [`page`](Self::page), the caller
+    /// supplies the text.
     pub(crate) fn document(text: String) -> Self {
         Self::new(StatusCode::OK, DOCUMENT, text)
     }
@@ -88,23 +90,23 @@ impl Reply {
         Self::new(status, JSON, Bytes::new())
     }
 
-    /// Text for people, of the type of plain text.
+    /// Returns a reply with a plain text for people.
     pub(crate) fn plain(status: StatusCode, text: &'static str) -> Self {
         Self::new(status, PLAIN, text)
     }
 
-    /// Empty body, without the content type of JSON.
+    /// Returns a reply with an empty body, whose content type is plain text, not JSON.
     pub(crate) fn bare(status: StatusCode) -> Self {
         Self::new(status, PLAIN, Bytes::new())
     }
 
-    /// HTML error page, as nginx shows it for unknown paths.
+    /// Returns a reply with an HTML error page, as nginx sends it for unknown paths.
     pub(crate) fn page(status: StatusCode) -> Self {
         // The body is set in [`into_wire`](Self::into_wire), because it contains the product name.
         Self::new(status, HTML, Bytes::new())
     }
 
-    /// Error reply `{"error_msg": …}`.
+    /// Returns the error reply `{"error_msg": …}`.
     pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Self {
         Self::json(status, &json!({"error_msg": text.into()}))
     }
@@ -117,7 +119,7 @@ impl Reply {
         Self::refusal(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// Reply 404 for a missing object, in APISIX's words.
+    /// Returns the reply 404 for a missing object, in APISIX's words.
     pub(crate) fn key_not_found() -> Self {
         Self::json(StatusCode::NOT_FOUND, &json!({"message": "Key not found"}))
     }
@@ -126,12 +128,12 @@ impl Reply {
         self.status
     }
 
-    /// Value of a header set with [`with`](Self::with).
+    /// Returns the value of a header that was set with [`with`](Self::with).
     pub(crate) fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
         self.headers.iter().find(|(set, _)| set == name).map(|(_, value)| value)
     }
 
-    /// The body, if it is complete JSON.
+    /// Returns the body as a value; `None` if the body is not JSON or arrives in chunks.
     pub(crate) fn value(&self) -> Option<Value> {
         serde_json::from_slice(self.body.bytes()).ok()
     }
@@ -148,7 +150,7 @@ impl Reply {
         self
     }
 
-    /// Text of an error reply.
+    /// Returns the text of an error reply.
     pub(crate) fn error_text(&self) -> String {
         let value: Value = serde_json::from_slice(self.body.bytes()).unwrap_or_default();
         value.get("error_msg").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -161,7 +163,7 @@ impl Reply {
         self
     }
 
-    /// The HTTP response; error pages contain the name of `brand`.
+    /// Converts the reply to an HTTP response; error pages contain the name of `brand`.
     pub(crate) fn into_wire(mut self, brand: Brand) -> WireResponse {
         if self.kind == HTML {
             self.body = WireBody::whole(page::html(self.status, brand).into());

@@ -36,7 +36,7 @@ resources! {
     graphql_cost_decorations,
 }
 
-/// The resource with this collection name.
+/// Returns the resource with this collection name.
 pub(crate) fn find(name: &str) -> Option<&'static Resource> {
     ALL.iter().find(|resource| resource.name == name)
 }

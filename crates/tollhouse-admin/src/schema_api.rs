@@ -29,7 +29,8 @@ fn with_encrypted(name: &str, document: &Value) -> Value {
     };
     let mut document = document.clone();
     let fields = kind.map_or(&[][..], sealing::fields_of).iter();
-    // All secret managers share one list of secret fields; each has only some of them.
+    // All secret managers share one list of secret fields. Only the fields that the schema
+    // describes are added.
     let fields: Vec<&&str> = fields.filter(|field| has_field(&document, field)).collect();
     if !fields.is_empty() {
         document["encrypt_fields"] = json!(fields);

@@ -1,7 +1,7 @@
 //! Listener for an [`AdminApi`]: plain HTTP, or TLS, optionally with client certificates.
 //!
-//! A client without the required certificate is told so: its first request is answered 400 in the
-//! words of nginx, whatever it asks for, and the connection ends.
+//! A client without the required certificate gets an error: its first request, whatever its path,
+//! is answered 400 with the page of nginx, and the connection is closed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::host;
 use crate::limits::{CONNECTIONS_MAX, HEAD_TIME_MAX};
 use crate::reply::{Reply, WireBody, WireResponse};
 
-/// Time for pending requests after the listener was told to stop.
+/// Maximum time for which pending requests may continue after `stop` has completed.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Serves until `stop` completes; pending requests then have a few seconds to finish. The number of

@@ -1,6 +1,6 @@
-//! Store revisions as consistency tokens between gateways. A write returns its revision. A read at
-//! another gateway that sends this revision waits briefly until that gateway serves it, and is told
-//! how far the gateway is.
+//! Store revisions as consistency tokens between gateways. A write returns its revision. A client
+//! can send it with a read to another gateway. That gateway waits briefly until it serves the
+//! revision, and returns the revision that it serves.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// In answers: the revision of a write, or the revision in service. In reads: the revision to wait
-/// for.
+/// Header with a store revision. In answers: the revision of the write, or the revision in service.
+/// In reads: the revision to wait for.
 const REVISION: HeaderName = HeaderName::from_static("x-tollhouse-revision");
 
-/// Timeout of a read; several times the normal delay between gateways.
+/// Maximum time that a read waits for its revision; several times the normal delay between
+/// gateways.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Waits for the revision that a read requests, if any.
+/// Waits until the revision that a read requests, if any, is in service.
 ///
 /// # Errors
 /// Returns 400 if the revision is invalid.
@@ -42,7 +43,7 @@ pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
     }
 }
 
-/// The revision in a reply, if it contains one.
+/// Returns the revision in a reply, if it contains one.
 pub(crate) fn revision_of(reply: &Reply) -> Option<u64> {
     if let Some(value) = reply.header(&REVISION) {
         return value.to_str().ok()?.parse().ok();

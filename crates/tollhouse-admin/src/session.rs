@@ -25,7 +25,7 @@ use crate::options::AdminKey;
 /// Header in which the console sends its proof.
 pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
 
-/// Duration of a session, in seconds: a working shift.
+/// Duration of a session in seconds: 12 hours, a working shift.
 pub(crate) const SESSION_S: u64 = 12 * 3600;
 
 /// Prefixes of the authenticated text, so that a cookie is not valid as a proof or the other way
@@ -33,17 +33,17 @@ pub(crate) const SESSION_S: u64 = 12 * 3600;
 const COOKIE_PURPOSE: &str = "console session until ";
 const PROOF_PURPOSE: &str = "console page until ";
 
-/// Bytes of a session's random number.
+/// Number of bytes of a session's random number.
 const NUMBER_BYTES: usize = 12;
 
-/// Limit of remembered sign-outs, of about 100 bytes each. Only signed-in callers can sign out.
-/// Beyond the limit, the sign-outs whose cookies expire first are forgotten.
+/// Maximum number of remembered sign-outs, of about 100 bytes each. Only signed-in callers can sign
+/// out. Beyond this number, the sign-outs whose cookies expire first are forgotten.
 pub(crate) const ENDED_MAX: usize = 10_000;
 
 /// Signed-out sessions whose cookies have not expired.
 type SignOuts = BTreeSet<SignInId>;
 
-/// Issues and verifies the cookies of signed-in browsers.
+/// Issuer and verifier of the cookies of signed-in browsers.
 #[derive(Clone)]
 pub struct Sessions {
     secret: hmac::Key,
@@ -51,7 +51,8 @@ pub struct Sessions {
     ended: Arc<Mutex<SignOuts>>,
 }
 
-/// Encryption between browsers and the listener. With TLS, cookies are marked as secure.
+/// Encryption of the connections between browsers and the listener. With TLS, cookies are marked as
+/// secure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
     /// TLS, so that browsers also verify the server.
@@ -85,7 +86,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Creates sessions whose cookies `secret` authenticates.
+    /// Creates the issuer; `secret` is a part of the key that authenticates cookies.
     pub fn new(secret: &[u8], encryption: Encryption) -> Self {
         let is_encrypted = encryption == Encryption::Tls;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
@@ -96,9 +97,10 @@ impl Sessions {
         self.is_encrypted
     }
 
-    /// Name of the cookie. It contains the port in the `Host` header, because browsers send cookies
-    /// to all ports of a host, where other gateways may be. With TLS it begins with `__Host-`, so
-    /// that browsers accept it over TLS only and never from another host (RFC 6265bis §4.1.3).
+    /// Returns the name of the cookie. The name contains the port in the `Host` header, because
+    /// browsers send cookies to all ports of a host, where other gateways may listen. With TLS the
+    /// name begins with `__Host-`, so that browsers accept the cookie over TLS only and never from
+    /// another host (RFC 6265bis §4.1.3).
     fn name(&self, call: &Call) -> String {
         let prefix = if self.is_encrypted { "__Host-" } else { "" };
         let host = call.header("host").unwrap_or_default();
@@ -129,13 +131,13 @@ impl Sessions {
         Ok(SignedIn { line, proof: code(PROOF_PURPOSE) })
     }
 
-    /// `Set-Cookie` line that deletes the cookie.
+    /// Returns the value of the `Set-Cookie` header that deletes the cookie.
     pub(crate) fn end_line(&self, call: &Call) -> String {
         self.line(call, "", 0)
     }
 
-    /// Ends the session of a call, so that copies of its cookie are no longer valid. Returns its
-    /// id, if there was a valid session.
+    /// Ends the session of a call, so that copies of its cookie are no longer valid. Returns the id
+    /// of the session, if there was a valid one.
     pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
         self.key_of(keys, call, now_s)?;
         let id = self.cookie(call)?.id();
@@ -153,8 +155,8 @@ impl Sessions {
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Key of the session of a call. `None` without a valid session, or if the call was not made by
-    /// the console's page.
+    /// Returns the API key of the session of a call; `None` without a valid session, or if the call
+    /// was not made by the console's page.
     pub(crate) fn key_of<'k>(
         &self,
         keys: &'k [AdminKey],
@@ -173,7 +175,7 @@ impl Sessions {
         (!ended.contains(&cookie.id())).then_some(key)
     }
 
-    /// Id of the session of a call, unless it was signed out in this process.
+    /// Returns the id of the session of a call, unless the session was signed out in this process.
     pub(crate) fn id_of(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
         self.key_of(keys, call, now_s)?;
         Some(self.cookie(call)?.id())
@@ -186,7 +188,7 @@ impl Sessions {
         is_number.then_some(Cookie { end_s: end.parse().ok()?, number, code: unhex(code)? })
     }
 
-    /// Key that a cookie was made with, unless the cookie has expired.
+    /// Returns the API key that a cookie was made with, unless the cookie has expired.
     fn owner<'k>(&self, keys: &'k [AdminKey], cookie: &Cookie, now_s: u64) -> Option<&'k AdminKey> {
         let Cookie { end_s, number, code } = cookie;
         if *end_s <= now_s || *end_s > now_s.saturating_add(SESSION_S) {
@@ -232,7 +234,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    /// Hexadecimal digits of a SHA-256 MAC.
+    /// Number of hexadecimal digits of a SHA-256 MAC.
     const DIGITS: usize = 64;
     if text.len() != DIGITS || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

@@ -1,4 +1,4 @@
-//! JSON format of answers about objects, in the current and in an older version.
+//! JSON format of answers about objects, in the versions of APISIX 3 and 2 ([`ApiVersion`]).
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,17 +7,17 @@ use tollhouse_store::Entry;
 use crate::options::ApiVersion;
 use crate::reply::Reply;
 
-/// Way of a write, which decides about status and form of the answer.
+/// Kind of write, which determines status and form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
-    /// Created by PUT.
+    /// PUT created the object.
     Created,
     Replaced,
     Posted,
     Patched,
 }
 
-/// Answer to a write, without revisions.
+/// Returns the answer to a write, without revisions.
 pub(crate) fn written(version: ApiVersion, how: WriteKind, key: &str, value: Value) -> Reply {
     let status = match how {
         WriteKind::Created | WriteKind::Posted => StatusCode::CREATED,
@@ -37,7 +37,7 @@ pub(crate) fn written(version: ApiVersion, how: WriteKind, key: &str, value: Val
     }
 }
 
-/// Number of deleted objects, as text as in etcd's JSON.
+/// Number of deleted objects: a text, as in etcd's JSON.
 const DELETED: &str = "1";
 
 pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
@@ -48,7 +48,7 @@ pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// Answer to a write or read of one object.
+/// Returns the answer to a write or read of one object.
 pub(crate) fn one(version: ApiVersion, entry: &Entry, value: Value) -> Value {
     let node = node(entry, value);
     match version {

@@ -5,13 +5,14 @@ use std::pin::Pin;
 use hyper::Method;
 use serde_json::Value;
 
-/// Future of a call's result: HTTP status and JSON body; `None` if ShenYu's objects are off.
+/// Future of a call's result: HTTP status and JSON body; `None` if the gateway keeps no ShenYu
+/// objects.
 pub type ShenyuFuture<'a> = Pin<Box<dyn Future<Output = Option<(u16, Value)>> + Send + 'a>>;
 
 /// An authenticated call about ShenYu's objects.
 #[derive(Debug)]
 pub struct ShenyuCall {
-    /// Name of the key that the caller presented.
+    /// Name of the API key that the caller presented.
     pub operator: String,
     /// Whether the caller may see secrets.
     pub sees_secrets: bool,
@@ -29,9 +30,9 @@ pub struct ShenyuChange {
     pub id: String,
     /// Store revision of the commit.
     pub revision: u64,
-    /// Time, in milliseconds of Unix time.
+    /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Name of the key that the caller presented.
+    /// Name of the API key that the caller presented.
     pub actor: String,
     /// Origin of the call, such as `console`.
     pub way: String,
@@ -45,15 +46,18 @@ pub struct ShenyuChange {
 
 /// Access to the objects of ShenYu's admin.
 pub trait ShenyuSource: Send + Sync {
-    /// JSON schemas of the console's forms.
+    /// Returns the JSON schemas of the console's forms.
     fn forms(&self) -> &'static Value;
 
-    /// Handles a call. Returns HTTP status and body, or `None` if ShenYu's objects are off.
+    /// Handles a call. Returns HTTP status and body, or `None` if the gateway keeps no ShenYu
+    /// objects.
     fn call(&self, call: ShenyuCall) -> ShenyuFuture<'_>;
 
-    /// Recent changes of ShenYu objects, newest first.
+    /// Returns recent changes of ShenYu's objects, newest first.
     fn changes(&self) -> Vec<ShenyuChange>;
 
-    /// A change with its details: `rows`, each with `object`, `name`, `deed`, `before` and `after`.
+    /// Returns the change with this id and its details, a JSON object: `rows` lists the changed
+    /// objects, each with `object`, `name`, `deed` (`create`, `replace` or `delete`), `before` and
+    /// `after`.
     fn change(&self, id: &str) -> Option<(ShenyuChange, Value)>;
 }

@@ -16,7 +16,7 @@ use crate::options::{KeyCheck, Mode, Role};
 use crate::reply::Reply;
 use crate::session::{self, SignedIn};
 
-/// Largest body of a sign-in, in bytes: a key with some margin.
+/// Maximum size in bytes of the body of a sign-in, which contains a key.
 pub(crate) const BODY_BYTES_MAX: usize = 4096;
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<R
     }
 }
 
-/// Identity and role of the caller, and settings that the page needs first.
+/// Returns identity and role of the caller, and settings that the page needs before all others.
 fn who(admin: &Admin, call: &Call) -> Value {
     let options = &admin.parts.options;
     let key = auth::caller(options, call);
@@ -57,7 +57,7 @@ fn who(admin: &Admin, call: &Call) -> Value {
             (_, Some(Role::Viewer)) => Some("viewer"),
             (_, None) => None,
         },
-        // Shown to authenticated callers only.
+        // The mode is shown to authenticated callers only.
         "mode": is_known.then_some(mode),
         "reason": file.filter(|_| is_known),
         "build": tollhouse_console::build_id(),
@@ -72,8 +72,8 @@ fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     let SignIn { key } = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
     let Some(found) = auth::find(&admin.parts.options.keys, &key) else {
-        // The limit does not apply to valid keys, because others behind the same proxy may be
-        // guessing.
+        // The limit does not apply to valid keys, because another client behind the same proxy may
+        // be guessing keys.
         if !admin.failures.may_try(call.peer.ip()) {
             let text = "too many wrong keys from this address; wait a minute";
             return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));

@@ -1,8 +1,8 @@
 //! Admin API of a gateway without a store: one document in memory, replaced as a whole.
 //!
 //! A document has a digest, which identifies equal documents, and a version per list. A list with
-//! an unchanged version keeps its contents. A restart loses the document. The sink puts accepted
-//! documents into service.
+//! an unchanged version keeps its contents. A restart loses the document. Accepted documents are
+//! passed to a [`DocumentSink`](crate::document::DocumentSink), which puts them into service.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ use crate::reply::Reply;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
-/// A call in this mode.
+/// Call to a gateway without a store.
 pub(crate) struct Request<'a> {
     pub(crate) admin: &'a Admin,
     pub(crate) current: &'a CurrentDocument,
     pub(crate) call: &'a Call,
 }
 
-/// Handles a call; only a few paths exist in this mode.
+/// Handles a call; only a few paths exist without a store.
 pub(crate) async fn answer<B>(
     request: Request<'_>,
     segments: &[&str],
@@ -122,11 +122,11 @@ impl Request<'_> {
     }
 }
 
-/// Path in the change row of a document.
+/// Path in change rows that stands for the document.
 const DOCUMENT: &str = "document/standalone";
 
-/// The objects that differ between two documents, with secrets sealed, and the number of further
-/// ones.
+/// Returns the objects that differ between two documents, with secrets sealed, and the number of
+/// further ones that are left out.
 fn differences(
     admin: &Admin,
     keyring: &Keyring,
@@ -159,7 +159,7 @@ fn differences(
     (told.collect(), more)
 }
 
-/// The objects of a document by path; an object without an id is named by its position.
+/// Returns the objects of a document by path; an object without an id is named by its position.
 fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
     let mut objects = BTreeMap::new();
     for list in LISTS {
@@ -176,12 +176,13 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
     objects
 }
 
-/// A keyring for values that must not be read and never count again: a document has no secrets that lie sealed.
+/// Returns a temporary keyring to seal values in answers. The values are never opened again,
+/// because a document contains no sealed secrets.
 fn unkept_keyring() -> Result<Keyring, Reply> {
     Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))
 }
 
-/// Seals what a viewer must not read.
+/// Seals the secrets that a viewer must not see.
 fn hide_secrets(fields: &mut Fields, admin: &Admin, keyring: &Keyring) {
     for list in LISTS {
         let (Some(kind), Some(Value::Array(items))) =
@@ -199,7 +200,7 @@ fn version_key(list: &str) -> String {
     format!("{list}_conf_version")
 }
 
-/// The next document: lists with an unchanged version keep their previous contents.
+/// Returns the new document: lists with an unchanged version keep their previous contents.
 fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Reply> {
     let before = before.map(|document| &document.fields);
     let mut next = Fields::new();
@@ -230,7 +231,7 @@ fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Repl
     Ok(next)
 }
 
-/// The version as an integer if it is whole, because some clients send floats.
+/// Returns the version as an integer if it has no fraction, because some clients send floats.
 fn whole(version: f64) -> Value {
     if version.fract() == 0.0 && version.abs() < 9e15 {
         return Value::from(version as i64);

@@ -1,6 +1,6 @@
-//! `/ui/`: the console's page. The document is generated per request, because its
-//! Content-Security-Policy contains a nonce. Its files are immutable, because their URL contains
-//! the build id.
+//! `/ui/`: the console's page and its files. The HTML document is generated for each request,
+//! because its Content-Security-Policy contains a nonce. The files are served as immutable, because
+//! their URLs contain the build id.
 
 use aws_lc_rs::rand;
 use hyper::header::{
@@ -12,10 +12,10 @@ use hyper::{Method, StatusCode};
 use crate::call::Call;
 use crate::reply::Reply;
 
-/// Path segment of the files, below the page.
+/// Path segment between the URL of the page and those of its files.
 const FILES: &str = "a";
 
-/// Random bytes of a nonce; CSP3 §7.1 requires 16.
+/// Number of random bytes of a nonce; CSP3 §7.1 requires at least 16.
 const NONCE_BYTES: usize = 16;
 
 /// Handles a call below [`prefix::UI`](crate::prefix::UI), or to the root.

@@ -25,7 +25,7 @@ use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource};
 use crate::transfer;
 use crate::yaml;
 
-/// Lists that a document may contain, named after their resource.
+/// Names of the lists that a document may contain; each is named after its resource.
 pub(crate) const LISTS: [&str; 13] = [
     "routes",
     "services",
@@ -72,7 +72,7 @@ pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     Err(Reply::json(StatusCode::BAD_REQUEST, &body))
 }
 
-/// Problems that the data plane would have with a good document.
+/// Returns the problems that the data plane would have with a document without faults.
 async fn warnings(admin: &Admin, document: Fields) -> Result<Vec<Value>, Reply> {
     let text = Value::Object(document).to_string();
     let mut document = declarative::parse_literal(&text)
@@ -122,7 +122,8 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
             if extent == Extent::First && !faults.is_empty() {
                 return faults;
             }
-            // Yields, because a document of a hundred thousand objects would delay other calls.
+            // The task yields regularly, because a document of a hundred thousand objects would
+            // delay other calls.
             if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -131,8 +132,8 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
     faults
 }
 
-/// Fault of a value that is not a list. An empty object is accepted, because Lua and PHP encode
-/// empty lists so.
+/// Returns the fault of a value that is not a list. An empty object is accepted, because Lua and
+/// PHP encode empty lists in this way.
 fn not_a_list(list: &'static str, value: &Value) -> Option<Fault> {
     let is_empty = value.is_null() || value.as_object().is_some_and(Fields::is_empty);
     let got = crate::object::type_name(value);
@@ -146,7 +147,7 @@ fn item_id(list: &str, item: &Value) -> Option<String> {
     id_of(item, "id").or_else(username).or_else(name)
 }
 
-/// Error text if the item's id occurred in the list before.
+/// Returns an error text if the item's id occurred in the list before.
 fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<String> {
     if list == "plugins" {
         return None;
@@ -162,7 +163,8 @@ fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<Stri
     (!seen.insert(format!("{noun} {id}"))).then_some(text)
 }
 
-/// Index of the plugin metadata in the document, which plugin configurations are checked against.
+/// Returns an index of the plugin metadata in the document, because plugin configurations are
+/// checked with it.
 fn metadata_of(document: &Fields) -> Contents {
     let mut contents = Contents::default();
     let items = document.get("plugin_metadata").and_then(Value::as_array);
@@ -198,7 +200,7 @@ fn check_item(admin: &Admin, contents: &Contents, list: &str, item: &Value) -> R
     resource::validate(resource, &candidate).map_err(|refusal| refusal.error_text())
 }
 
-/// Resource and path of an item.
+/// Returns the resource and the path of an item.
 fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, String) {
     let is_consumer = list == "consumers";
     if is_consumer && id.contains(CREDENTIALS) {
@@ -211,7 +213,7 @@ fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, St
 /// Converts an item's id to the form of its resource.
 fn adjust_id(resource: &Resource, id: &str, fields: &mut Fields) {
     match resource.layout {
-        // The name is the id; an additional number in a document has no meaning.
+        // The name of the object is its id. An `id` in the document has no meaning.
         Layout::Username | Layout::PluginName => {
             fields.shift_remove("id");
         }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use tollhouse_stdx::yaml::{self, Bounds};
 
-/// Limits of a YAML document. `parts_max` corresponds to the largest accepted body, and `depth_max`
-/// is below the 128 levels of the JSON parser.
+/// Limits of a YAML document: `parts_max` is the number of parts that the largest accepted body can
+/// have, and `depth_max` is below the 128 levels of the JSON parser.
 const BOUNDS: Bounds = Bounds {
     parts_max: 16_000_000,
     depth_max: 100,

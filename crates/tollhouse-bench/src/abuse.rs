@@ -1,6 +1,6 @@
-//! Case with one well-behaved client beside misbehaving ones: its latency compared with that when
-//! it is alone, and the memory of the gateway. Attackers are limited in number, rate and time, and
-//! stay on this machine.
+//! Case of a well-behaved client during attacks. Its latency is compared with the latency without
+//! an attack, and the memory of the gateway is measured. Attackers are limited in number, rate and
+//! time, and use only addresses of this machine.
 //!
 //! `abuse/attack.rs` contains the attacks, `abuse/ordinary.rs` the well-behaved clients,
 //! `abuse/node.rs` the nodes.
@@ -66,7 +66,7 @@ impl Attack {
         }
     }
 
-    /// Returns the well-behaved client affected by the attack.
+    /// Returns the well-behaved client whose requests take the path that is attacked.
     fn ordinary(self, ports: Listen) -> Ordinary {
         match self {
             Self::ResetsOverSharedConnection => {
@@ -133,7 +133,7 @@ struct Round {
     requests: f64,
     failures: f64,
     memory_mib: f64,
-    /// Number of the attackers' requests, connections or datagrams.
+    /// Number of requests, connections or datagrams that the attackers sent.
     attacks: f64,
     /// Number of connections accepted by the attacked nodes.
     node_connections: f64,
@@ -146,7 +146,7 @@ impl Round {
             quiet_p99_us: of(|round| round.quiet_p99_us),
             p99_us: of(|round| round.p99_us),
             requests: of(|round| round.requests),
-            // Summed, because even one failure counts.
+            // The sum over the rounds, not the median, because even one failure counts.
             failures: rounds.iter().map(|round| round.failures).sum(),
             memory_mib: of(|round| round.memory_mib),
             attacks: of(|round| round.attacks),
@@ -207,19 +207,21 @@ fn round(
     })
 }
 
-/// Latencies of the client during the attack, number of attacks, and peak memory.
+/// Latencies of the well-behaved client during the attack, number of attacks, and peak memory of
+/// the gateway.
 struct AttackResult {
     waits: Waits,
     attacks: u64,
     peak: u64,
 }
 
-/// Runs the client during the attack.
+/// Runs the well-behaved client during the attack.
 fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Result<AttackResult> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
-            // Low priority, so that the attacker does not delay the client on this side.
+            // The attacker runs with low priority, so that it does not delay the well-behaved
+            // client, which shares its core.
             shell::stand_back();
             attack::run(attack, ports, &is_over)
         });

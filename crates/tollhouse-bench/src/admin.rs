@@ -30,19 +30,18 @@ pub(super) use visible::{connections, wait_for_all, waits};
 
 const OBJECTS: usize = 100_000;
 const QUICK_OBJECTS: usize = 2_000;
-/// Number of sequential writes, each awaited.
+/// Number of single writes, each sent after the previous one has taken effect.
 const SINGLE_WRITES: usize = 500;
 const QUICK_SINGLE_WRITES: usize = 50;
 const WORKERS: usize = 2;
 /// Path of the route that requires a key.
 const GUARDED_PATH: &str = "/guarded";
 const GUARDED_ID: &str = "guarded";
-/// Time limit until the last write takes effect.
+/// Maximum time to wait until the last write takes effect.
 const SERVES_MAX: Duration = Duration::from_secs(120);
-/// Number of flushed writes that measure the disk before the case.
+/// Number of writes, each flushed to disk, that measure the speed of the disk before the case.
 const DISK_WRITES: usize = 50;
 
-/// Runs the case.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::Admin, Vec::new(), Vec::new());
     let origin = origin::start(plan, BODY_BYTES)?;
@@ -56,7 +55,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// Measures a running gateway, in order.
+/// Writes routes and consumers to a running gateway, and measures single writes, memory and disk
+/// use before and after.
 fn load(gateway: &Gateway, plan: &Plan, count: usize, figures: &mut Vec<Figure>) -> Result<()> {
     let singles = if plan.is_quick { QUICK_SINGLE_WRITES } else { SINGLE_WRITES };
     figures.extend(gateway.single_writes("an empty store", count, singles)?);
@@ -70,7 +70,7 @@ fn load(gateway: &Gateway, plan: &Plan, count: usize, figures: &mut Vec<Figure>)
     Ok(())
 }
 
-/// A gateway with a store, and its ports.
+/// Running gateway with its store in `data`, and its ports.
 struct Gateway {
     program: Program,
     data: TempDir,
@@ -161,8 +161,8 @@ fn written(what: &str, count: usize, took: Duration) -> Figure {
     Figure::with_budget(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
 }
 
-/// Stops the gateway and starts another with its store. The memory of the new one is what the
-/// objects need; the difference to the old one is left over from writing them.
+/// Stops the gateway, and starts another one with the same store. The memory of the new gateway is
+/// what the objects need; the old gateway's additional memory is left over from the writes.
 fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<[Figure; 2]> {
     let Gateway { program, data, ports } = gateway;
     program.stop();
@@ -188,7 +188,7 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// Measures the disk of a folder.
+/// Returns a figure with the median time of a flushed write to the disk of a folder.
 pub(super) fn disk_figure(folder: &Path) -> Result<Figure> {
     Ok(Figure::free("one forced write to this disk, µs", disk_write_us(folder)?))
 }

@@ -1,5 +1,6 @@
-//! Case of one 60 MB JSON body whose parsed tree would take forty times its size: memory use, and
-//! the latency of requests to another route on the same core.
+//! Case of a JSON body of 60 MB, which as a parsed tree would need forty times its size. Measures
+//! the memory that the gateway uses for it, and the latency of requests to another route on the
+//! same core.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tollhouse_testbed::{Bootstrap, Program, free_port};
 
-/// Length of the body, just below the default limit of plugins.
+/// Length of the body in bytes, just below the default limit of plugins.
 const BOMB_BYTES: usize = 60_000_000;
 /// Number of requests before the measurement, so that pools and arenas are warm.
 const WARM_UP_REQUESTS: usize = 200;
@@ -25,31 +26,32 @@ const BODIES_PER_ROUND: usize = 3;
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Path of the route whose latency is measured.
 const OTHER: &str = "/r/0";
-/// Routes that read the whole body, and the feature that does so.
+/// Paths of the routes that read the whole body, each with the feature that reads it.
 const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];
 
-/// Quantity measured during a body. One at a time, because reading the memory of a process holds
-/// the lock its threads need for new pages, which would distort the latency.
+/// Quantity measured while a body is processed. Memory and latency are measured separately, because
+/// reading the memory of a process holds a lock that its threads need for new pages, which would
+/// distort the latency.
 #[derive(Clone, Copy, Debug)]
 enum Question {
     /// Peak memory above that of an idle gateway, relative to the length of the body.
     Memory,
     /// Maximum latency of requests to another route, in milliseconds.
     Wait,
-    /// Maximum latency of the other route's origin without the gateway: the share of the measuring
-    /// side in the latency.
+    /// Maximum latency of requests to the origin without the gateway, in milliseconds. This shows
+    /// how much of the latency is caused by the client and the origin.
     WaitWithout,
 }
 
-/// Ports of the origins: one for the long body, which it reads completely before anything else, and
-/// another for all other requests.
+/// Ports of the two origins: `long` reads the long body completely before it answers, and `other`
+/// answers all other requests.
 #[derive(Clone, Copy, Debug)]
 struct Origins {
     long: u16,
     other: u16,
 }
 
-/// Runs the case; only Tollhouse reads bodies.
+/// Runs the case for Tollhouse only, because the other proxies do not read bodies.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::BodyBomb, Vec::new(), Vec::new());
     let other = origin::start(plan, BODY_BYTES)?;
@@ -137,7 +139,7 @@ fn longest_wait(other: &mut Connection, is_over: &AtomicBool) -> Result<Duration
     Ok(longest)
 }
 
-/// A request with the body `[1,1,…]`, and its destination.
+/// Request with the body `[1,1,…]`, with its port and path.
 #[derive(Debug, Clone, Copy)]
 struct Bomb<'a> {
     port: u16,

@@ -1,10 +1,10 @@
-//! Budgets of the design, used to mark every figure as met or missed.
+//! Budgets of the figures. The report marks every figure with a budget as met or missed.
 //!
-//! A change of a budget begins in the design.
+//! The budgets are copied from the design, where changes must be made first.
 
 use serde_json::{Value, json};
 
-/// Limit and target of a figure.
+/// Budget of a figure: the limit that it must meet, and the stretch target that it should meet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) limit: f64,
@@ -58,38 +58,42 @@ pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
 pub(crate) const ABUSE_P99: Budget = Budget::at_most(2.0, 1.2);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
-/// Selector and rule of ShenYu's `divide`, relative to a plain route.
+/// CPU time of a request through a selector and rule of ShenYu's `divide`, relative to a plain
+/// route.
 pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);
-/// Cost of a request with 10,000 selectors and rules, relative to one.
+/// CPU time of a request with 10,000 ShenYu selectors and rules, relative to one of each.
 pub(crate) const SHENYU_AT_MANY_RULES: Budget = Budget::at_most(1.05, 1.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
-/// Registrations of services at ShenYu's admin, each durable before its response.
+/// Number of services per second that register at ShenYu's admin. Each registration is durable
+/// before its response.
 pub(crate) const REGISTRATIONS_PER_SECOND: Budget = Budget::at_least(1_000.0, 4_000.0);
 /// Time from a call to ShenYu's admin until every core serves the change.
 pub(crate) const SHENYU_VISIBLE_MS: Budget = Budget::at_most(50.0, 10.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_H2LOAD: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
-/// HTTP/2 towards clients and HTTP/1.1 towards nodes, relative to the cheaper of nginx and HAProxy.
+/// CPU time of a request with HTTP/2 to the client and HTTP/1.1 to the node, relative to the
+/// cheaper of nginx and HAProxy.
 pub(crate) const HTTP2_CPU: Budget = Budget::at_most(0.85, 0.7);
 pub(crate) const HTTP2_TLS_CPU: Budget = Budget::at_most(0.9, 0.75);
 pub(crate) const HTTPS_CPU: Budget = Budget::at_most(0.95, 0.85);
 pub(crate) const HANDSHAKE_CPU: Budget = Budget::at_most(1.0, 0.85);
 pub(crate) const GRPC_CPU: Budget = Budget::at_most(0.8, 0.6);
-/// CPU per MiB, and per connection, of a TCP relay.
+/// CPU time of the TCP relay per MiB and per connection, relative to HAProxy.
 pub(crate) const RELAY_CPU: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const TLS_REST_BYTES: Budget = Budget::at_most(24_576.0, 12_288.0);
 pub(crate) const HTTP2_REST_BYTES: Budget = Budget::at_most(16_384.0, 8_192.0);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
-/// Single durable calls, including the flush to disk.
+/// Time of a single call that is durable before its answer, in microseconds, including the flush to
+/// disk.
 pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);
 pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);
-/// CPU use for 100,000 instances with a heartbeat every five seconds, in cores.
+/// CPU use of the registry for 100,000 instances with a heartbeat every five seconds, in cores.
 pub(crate) const STORM_CORES: Budget = Budget::at_most(1.0, 0.3);
 pub(crate) const STORM_MIB: Budget = Budget::at_most(300.0, 300.0);
 
-/// CPU time per call of Polaris with MySQL and Redis, in microseconds, on the machine described in
-/// the design.
+/// CPU time of Polaris, with MySQL and Redis, for one call, in microseconds. Measured once, on the
+/// machine described in the design.
 pub(crate) const POLARIS_REGISTER_US: f64 = 361.0;
 pub(crate) const POLARIS_DEREGISTER_US: f64 = 410.0;
 pub(crate) const POLARIS_HEARTBEAT_US: f64 = 93.0;
@@ -98,12 +102,12 @@ pub(crate) const SHARED_CALL_RATE: Budget = Budget::at_least(2.0, 4.0);
 pub(crate) const SHARED_BEAT_CPU: Budget = Budget::at_most(0.3, 0.2);
 pub(crate) const SHARED_REGISTRATION_SEEN_MS: Budget = Budget::at_most(100.0, 20.0);
 pub(crate) const SHARED_ROUTE_SEEN_MS: Budget = Budget::at_most(50.0, 10.0);
-/// Time until a change is refused while its store is down.
+/// Time until a change is refused while its store is down, in milliseconds.
 pub(crate) const SHARED_REFUSAL_MS: Budget = Budget::at_most(2_000.0, 500.0);
 pub(crate) const SHARED_RESYNC_P99: Budget = Budget::at_most(1.2, 1.0);
 pub(crate) const NOTHING_LOST: Budget = Budget::at_most(0.0, 0.0);
 
-/// Measured value with its budget.
+/// Measured value, with its budget if it has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -122,7 +126,7 @@ impl Figure {
         Self { what: what.into(), value, budget: Some(budget) }
     }
 
-    /// Returns whether the figure meets its target, its limit, or neither.
+    /// Returns the word for the report: whether the figure meets its target, its limit, or neither.
     pub(crate) fn verdict(&self) -> &'static str {
         match self.budget {
             None => "",

@@ -46,7 +46,7 @@ impl Case {
         Self::value_variants().to_vec()
     }
 
-    /// Checks whether the case has no figures of other proxies.
+    /// Whether the case measures only Tollhouse and no other proxies.
     pub(crate) fn measures_only_tollhouse(self) -> bool {
         match self {
             Self::Plain | Self::Routes | Self::Idle | Self::Start | Self::Load | Self::Edge => {

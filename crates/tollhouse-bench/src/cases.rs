@@ -1,5 +1,6 @@
-//! Dispatch to the cases of the bench. Most have their own files; this file contains those that
-//! only start an origin and the proxies, measure in rounds, and compare Tollhouse with the others.
+//! Dispatch to the cases of the bench. Most cases have their own files. This file contains the
+//! simple ones: they start an origin and the proxies, measure in rounds, and compare Tollhouse with
+//! the others.
 
 use super::budget::{self, Budget, Figure};
 use super::case::{BODY_BYTES, CONNECTIONS, Case};
@@ -51,15 +52,15 @@ fn plain(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult::new(Case::Plain, measured.rows, figures))
 }
 
-/// Measures the different route counts of one peer together, because they are compared with each
-/// other.
+/// Measures each peer with different numbers of routes. The measurements of one peer are made in
+/// the same rounds, because they are compared with each other.
 fn routes(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(plan, BODY_BYTES)?;
     let scripts = tempfile::tempdir()?;
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
-        // Beyond some number of routes, HAProxy and nginx fail or take minutes; each peer is
-        // measured up to its maximum.
+        // With too many routes, HAProxy and nginx fail or take minutes to start, so that each peer
+        // is measured up to its own maximum.
         let counts: Vec<usize> = ROUTE_COUNTS.into_iter().filter(|n| peer.can_hold(*n)).collect();
         let mut started = Vec::new();
         for count in &counts {
@@ -85,7 +86,7 @@ fn routes(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult::new(Case::Routes, rows, figures))
 }
 
-/// CPU per request at each route count, relative to one route.
+/// Returns the CPU time per request with each number of routes, relative to that with one route.
 fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
     let Some(first) = rows.first() else { return Vec::new() };
     let later = counts.iter().zip(rows).skip(1);
@@ -102,7 +103,8 @@ fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
     figures.collect()
 }
 
-/// Requests are rendered in advance, so that choosing one is as cheap as sending one.
+/// Returns a wrk script that sends requests to random routes. All requests are rendered in advance,
+/// so that choosing one costs wrk hardly any CPU time.
 fn random_route_script(routes: usize) -> String {
     format!(
         "local requests = {{}}\n\
@@ -134,7 +136,8 @@ fn contenders(proxies: &[Proxy]) -> Vec<Contender<'_>> {
 /// Path of the first route, equal to `route_path(0)`.
 const FIRST_ROUTE: &str = "/r/0";
 
-/// CPU per request of Tollhouse, relative to each other peer, round by round.
+/// Returns the CPU time per request of Tollhouse relative to each other peer, as the median over
+/// the rounds.
 fn ratios(measured: &Concurrent) -> Vec<Figure> {
     let figure = |(peer, budget): (Peer, Budget)| {
         let ratio = measured.ratio(Peer::Tollhouse.name(), peer.name())?;
@@ -143,7 +146,7 @@ fn ratios(measured: &Concurrent) -> Vec<Figure> {
     OTHERS.into_iter().filter_map(figure).collect()
 }
 
-/// Peers to compare with, and the budgets.
+/// Peers that Tollhouse is compared with, and the budget of each comparison.
 const OTHERS: [(Peer, Budget); 3] = [
     (Peer::Nginx, budget::CPU_AGAINST_NGINX),
     (Peer::Haproxy, budget::CPU_AGAINST_HAPROXY),

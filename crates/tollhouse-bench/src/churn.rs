@@ -1,7 +1,7 @@
 //! Case of the latency tail during configuration changes: 50 route changes per second among 10,000
 //! routes, compared with an unchanged configuration of the same proxy.
 //!
-//! Changes are made as with a declarative file: the whole file is replaced.
+//! Each change replaces the whole declarative file.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 const ROUTES: usize = 10_000;
 /// Interval between two changes: 50 per second.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(20);
-/// 4,000 requests per second, a tenth of what the proxy's core can serve, because queueing would
-/// hide the effect.
+/// Number of connections. Together with the pace of each, they give 4,000 requests per second, a
+/// tenth of what the proxy's core can serve; with more, queueing would hide the effect.
 const CONNECTIONS: u32 = 4;
 const INTERVAL: Duration = Duration::from_millis(1);
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Time limit until a change is visible.
+/// Maximum time to wait until a change is visible.
 const VISIBLE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the case for Tollhouse only, because the other peers restart to change a route.
@@ -49,8 +49,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult::new(Case::Churn, rows, figures))
 }
 
-/// Returns three rows: nothing written, the file written to an unwatched folder, the file written
-/// for the proxy.
+/// Returns the latencies in three rows: without any writes, while the file is written to a folder
+/// that no proxy watches, and while it is written for the proxy.
 fn measure(plan: &Plan, contender: &Contender<'_>, origin_port: u16) -> Result<Vec<Row>> {
     let elsewhere = shell::fresh_folder()?;
     let unwatched = elsewhere.path().join("resources.json");
@@ -80,8 +80,8 @@ fn turn(plan: &Plan, contender: &Contender<'_>) -> Result<Sample> {
     contender.account(|| prober::run(&pace))
 }
 
-/// Runs a turn while the file is rewritten at one pace, whether it is watched or not, so that the
-/// cost of writing cancels out in the comparison.
+/// Measures one round while the file is rewritten at a constant pace. The pace is the same whether
+/// a proxy watches the file or not, so that the cost of writing cancels out in the comparison.
 fn turn_beside_writer(
     plan: &Plan,
     contender: &Contender<'_>,
@@ -102,7 +102,8 @@ fn turn_beside_writer(
     sample
 }
 
-/// Changes one route after the other; returns the number of changes.
+/// Changes one route after the other until the sender of `stopped` is dropped; returns the number
+/// of changes.
 fn change_until(stopped: &Receiver<()>, path: &Path, origin_port: u16) -> Result<u32> {
     shell::stand_back();
     let mut file = ResourceFile::new(path, origin_port);
@@ -120,12 +121,12 @@ fn change_until(stopped: &Receiver<()>, path: &Path, origin_port: u16) -> Result
     }
 }
 
-/// Resource file as bytes in which a change modifies a single digit, so that it costs little more
-/// than writing.
+/// Resource file in memory. A change modifies one digit in place, so that its cost is little more
+/// than that of writing the file.
 struct ResourceFile {
     path: PathBuf,
     text: Vec<u8>,
-    /// Position of the last digit of each route's priority.
+    /// Byte positions in `text` of the last digit of each route's priority.
     digits: Vec<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! Small blocking HTTP/1.1 client: probes, idle connections, the load of the gate, and writes
-//! through the Admin API.
+//! Small blocking HTTP/1.1 client for probes, idle connections, the load of the instruction count
+//! (`gate.rs`), and writes through the Admin API.
 //!
 //! Supports only responses framed by `Content-Length`, which the origins of the bench send.
 
@@ -10,11 +10,11 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size limit of a response head.
+/// Maximum size of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Size limit of a response body.
+/// Maximum size of a response body, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Time limit of a response; generous because of valgrind.
+/// Maximum time to wait for a response. Long, because a program under valgrind is slow.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Builds a GET request with additional header lines, each ended by CR LF.
@@ -22,7 +22,7 @@ pub(crate) fn get_request(path: &str, lines: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n")
 }
 
-/// Builds the request of a probe, whose response ends the connection.
+/// Builds a GET request with `Connection: close`, for checks whether a server answers.
 pub(crate) fn probe(path: &str, lines: &str) -> String {
     get_request(path, &format!("{lines}Connection: close\r\n"))
 }
@@ -117,8 +117,8 @@ impl Connection {
     }
 }
 
-/// Distributes the numbers below `count` over clients with a connection each. Returns the time that
-/// all of them took.
+/// Distributes the numbers below `count` over clients, each with its own connection. Returns the
+/// time until the last number was processed.
 pub(crate) fn distribute(
     clients: usize,
     port: u16,
@@ -135,8 +135,7 @@ pub(crate) fn distribute(
             .map(|connection| {
                 scope.spawn(|| -> Result<()> {
                     loop {
-                        // Relaxed, because only the number is shared and no data is published with
-                        // it.
+                        // Relaxed ordering suffices, because the counter publishes no other data.
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= count {
                             return Ok(());

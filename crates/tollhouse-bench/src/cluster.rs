@@ -18,11 +18,11 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// Part of the case that runs on its own.
+/// Independent part of a case; returns its figures.
 type Part = fn(&Plan) -> Result<Vec<Figure>>;
 
-/// Measures costs and durations of Tollhouse's cluster. The design has figures of Polaris on these
-/// stores, measured once.
+/// Measures CPU costs and delays of a cluster of Tollhouse nodes. The costs are compared with
+/// figures of Polaris on the same stores, which were measured once and are in `budget.rs`.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let parts: [(_, Part); 3] =
         [("calls", calls::run), ("seen by other nodes", seen::run), ("read anew", resync::run)];

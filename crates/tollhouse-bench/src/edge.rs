@@ -30,10 +30,10 @@ use std::time::Duration;
 const PATH: &str = "/r/0";
 /// Method of the gRPC calls; the node returns the message that it gets.
 const CALL_PATH: &str = "/bench.Echo/Unary";
-/// Length of the gRPC message in bytes.
+/// Length of the gRPC messages in bytes.
 const MESSAGE_BYTES: usize = 100;
 
-/// Kind of requests, and the connections they use.
+/// Protocol of the requests and their connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     Http2,
@@ -71,7 +71,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the peers of which the cheapest sets the budget.
+    /// Returns the peers that Tollhouse is compared with; the budget is relative to the cheapest
+    /// one.
     fn rivals(self) -> &'static [Peer] {
         if self == Self::Https { &[Peer::Nginx] } else { &[Peer::Nginx, Peer::Haproxy] }
     }
@@ -143,8 +144,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     for (kind, limit) in
         [(rest::Kind::Tls, budget::TLS_REST_BYTES), (rest::Kind::Http2, budget::HTTP2_REST_BYTES)]
     {
-        // Each measurement starts a new proxy, because memory that was used before and is free
-        // again would not show.
+        // Each measurement starts a new proxy, because connections that reuse memory freed earlier
+        // would not increase the memory of the process.
         for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
             let proxy = EdgeProxy::start(plan, peer, &nodes, &certificate)?;
             let bytes = rest::bytes_per_connection(plan, kind, &proxy)
@@ -167,7 +168,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(CaseResult { tables, ..CaseResult::new(Case::Edge, Vec::new(), figures) })
 }
 
-/// Cost of one request or handshake in a proxy.
+/// CPU time of one request or handshake in a proxy.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     peer: Peer,
@@ -189,7 +190,7 @@ impl Cost {
     }
 }
 
-/// Compares our cost with that of the cheapest rival.
+/// Returns the cost of Tollhouse relative to the cheapest of the `rivals`.
 fn compare(what: &str, costs: &[Cost], rivals: &[Peer], limit: Budget) -> Option<Figure> {
     let ours = costs.iter().find(|cost| cost.peer == Peer::Tollhouse)?;
     let others = costs.iter().filter(|cost| rivals.contains(&cost.peer));
@@ -214,7 +215,8 @@ fn requests(
     Ok(medians(&rounds[1..]))
 }
 
-/// Warm-up of connections to the nodes, caches and allocators before the first round.
+/// Duration of the load before the first round, which warms up connections to the nodes, caches and
+/// allocators.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 fn load(proxy: &EdgeProxy, scenario: Scenario, message: &Path, time: Duration) -> Result<Cost> {
@@ -257,7 +259,7 @@ fn open(plan: &Plan, kind: Handshake, proxy: &EdgeProxy) -> Result<Cost> {
     Ok(Cost::new(proxy.peer, spent, opened, Duration::from_secs(seconds)))
 }
 
-/// Returns the median of the rounds, which list the same proxies.
+/// Returns the median cost of each proxy. All rounds list the same proxies in the same order.
 fn medians(rounds: &[Vec<Cost>]) -> Vec<Cost> {
     let Some(first) = rounds.first() else { return Vec::new() };
     let costs = first.iter().enumerate().map(|(index, cost)| {
@@ -273,7 +275,8 @@ fn medians(rounds: &[Vec<Cost>]) -> Vec<Cost> {
     costs.collect()
 }
 
-/// Reads the number of connections that were opened; with `-reuse`, that of the resumed ones.
+/// Parses the number of opened connections in the output of `openssl s_time`; with `-reuse`, the
+/// number of resumed ones.
 fn read_s_time(text: &str) -> Option<u64> {
     let line = text.lines().rfind(|line| line.contains(" connections in "))?;
     line.split(' ').next()?.parse().ok()

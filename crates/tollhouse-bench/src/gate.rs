@@ -1,9 +1,9 @@
 //! `cargo x bench --gate`: user instructions per proxied request, counted by callgrind for a plain
 //! request, with two plugins and an access log, and with ShenYu selectors and rules.
 //!
-//! Instructions do not depend on other load of the machine, so that they can gate a merge while
-//! times cannot. Two runs of different length are counted. The slope between them is the cost of a
-//! request, free of the start and the end.
+//! Other load of the machine changes times but not the number of instructions, so that a merge can
+//! be refused by it. Two runs of different length are counted. The difference, divided by the
+//! difference in requests, is the cost of a request without that of start and end.
 
 pub(crate) mod origin;
 
@@ -21,9 +21,9 @@ use std::path::Path;
 use std::process::Command;
 use tollhouse_testbed::{Bootstrap, Program, free_port};
 
-/// Connections that stay open, each with one request at a time.
+/// Number of connections, each with one request at a time.
 const CONNECTIONS: usize = 16;
-/// Requests of the short run, enough to take every connection past its first ones.
+/// Number of requests of the short run, so high that each connection has sent several.
 const REQUESTS_SHORT: usize = 320;
 /// Number of requests of the long run.
 const REQUESTS_LONG: usize = 3520;
@@ -47,11 +47,11 @@ enum Load {
     /// `key-auth` and `limit-count` on the route, one consumer, and an access log line for each
     /// request.
     PluginsAndLog,
-    /// This number of `divide` selectors, each with a rule, of which one takes the requests.
+    /// This number of ShenYu `divide` selectors, each with a rule; one of them takes all requests.
     Shenyu(usize),
 }
 
-/// Number of ShenYu selectors, of which the request matches one.
+/// Large number of ShenYu selectors, of which the request matches one.
 const SELECTORS_MANY: usize = 10_000;
 
 impl Load {
@@ -65,7 +65,8 @@ impl Load {
         }
     }
 
-    /// Returns the end of the profile's name; it is empty for the plain load, the oldest one.
+    /// Returns the suffix of the profile's file name; empty for the plain load, whose file name is
+    /// older than the others.
     fn profile_suffix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -117,7 +118,8 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
     let mut missed: Vec<String> = Vec::new();
     let measure = |load: Load| -> Result<f64> {
-        // The start costs millions of instructions, which the slope between two runs excludes.
+        // The start of the program costs millions of instructions. The difference between two runs
+        // excludes them.
         let short = count(binary, origin.port(), load, REQUESTS_SHORT)?;
         let long = count(binary, origin.port(), load, REQUESTS_LONG)?;
         Ok(slope(short, long))
@@ -210,7 +212,7 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
     total(&text).with_context(|| format!("no total in {}", profile.display()))
 }
 
-/// Number of requests, and the expected status of each.
+/// Total number of requests to send, and the expected status of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Repeats {
     pub(crate) requests: usize,
@@ -236,7 +238,7 @@ pub(crate) fn send(port: u16, request: &str, repeats: Repeats) -> Result<()> {
     Ok(())
 }
 
-/// Reads the sum over all threads from the end of callgrind's file.
+/// Parses the total number of instructions of all threads, at the end of callgrind's output file.
 fn total(text: &str) -> Option<u64> {
     let value_of = |name: &str| {
         let lines = text.lines().filter_map(|line| line.strip_prefix(name));

@@ -10,7 +10,8 @@ use tollhouse_testbed::{Bootstrap, Listen, free_port};
 /// case.
 pub(crate) const ADMIN_KEY: &str = "bench-0123456789abcdef0123456789";
 
-/// Returns the listeners of most cases: the data plane on a port, and metrics.
+/// Returns the listeners that most cases need: the data plane on `port`, and metrics on a free
+/// port.
 pub(crate) fn listen(port: u16) -> Result<Listen> {
     Ok(Listen { http: port, metrics: free_port()?, ..Listen::default() })
 }
@@ -74,7 +75,8 @@ pub(crate) fn limit() -> Value {
     json!({ "count": 2_000_000_000, "time_window": 60, "rejected_code": 503, "key": "remote_addr" })
 }
 
-/// Returns both plugins of the budget.
+/// Returns confs of `key-auth` and `limit-count`, the plugins of the budget for requests with
+/// plugins.
 pub(crate) fn key_auth_and_limit() -> Value {
     json!({ "key-auth": {}, "limit-count": limit() })
 }

@@ -1,9 +1,9 @@
-//! CPU time per request in the load generators: Tollhouse's beside wrk, ab, h2load and ghz, against
-//! a server that does as little as possible on a separate core.
+//! Compares the CPU time per request of Tollhouse's load generator with that of wrk, ab, h2load and
+//! ghz. The server does as little as possible, on a separate core.
 //!
-//! A generator that uses much CPU time per request is the bottleneck of its own measurement, and
-//! the times that it prints include its queues. The code that reads the output is in
-//! `generator/tool.rs`.
+//! A generator that needs much CPU time per request becomes the bottleneck of its own measurements,
+//! and the latencies that it prints then include its own queues. The code that reads the output is
+//! in `generator/tool.rs`.
 
 mod tool;
 
@@ -22,11 +22,11 @@ use tollhouse_testbed::Program;
 pub(crate) use tool::{RequestCounts, read_h2load};
 use tool::{Server, Tool};
 
-/// Duration of a run before the first round, which warms up the page cache and the core's
+/// Duration of the run before the first round, which warms up the page cache and raises the core's
 /// frequency.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Comparison of two generators that send equal requests.
+/// Comparison (duel) of Tollhouse's generator with another one that sends equal requests.
 struct Duel {
     protocol: &'static str,
     server: Server,
@@ -83,7 +83,8 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
                 figures.push(duel.figure(ours.cpu_us_per_request / theirs.cpu_us_per_request));
                 cells.extend(duel.cells(theirs, ours));
             }
-            // A budget without a number counts as missed; the results of the other duels are kept.
+            // If a duel fails, its budget counts as missed, and the results of the other duels are
+            // kept.
             Err(error) => {
                 println!("failed: {} against {program}: {error:#}", duel.ours.label());
                 figures.push(duel.figure(f64::NAN));
@@ -138,7 +139,7 @@ struct Sample {
     errors: u64,
 }
 
-/// Runs both generators in turn against one server, round after round.
+/// Runs both generators alternately against the same server, round after round.
 fn fight(plan: &Plan, duel: &Duel) -> Result<(Sample, Sample)> {
     let (port, _server) = start(plan, duel.server)?;
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -152,7 +153,8 @@ fn fight(plan: &Plan, duel: &Duel) -> Result<(Sample, Sample)> {
     Ok((Sample::median_of(&theirs), Sample::median_of(&ours)))
 }
 
-/// Runs a generator once; its CPU time is that of the children that this program has waited for.
+/// Runs a generator once. Its CPU time is taken from the total of this program's ended child
+/// processes.
 fn turn(plan: &Plan, tool: Tool, port: u16, duration: Duration) -> Result<Sample> {
     let folder = shell::fresh_folder()?;
     let mut command = tool.command(plan, folder.path(), port, duration)?;

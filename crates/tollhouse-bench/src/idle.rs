@@ -1,5 +1,5 @@
-//! Memory of idle connections: user-space memory with 12,000 of them, each after one answered
-//! request, compared with the memory before.
+//! Measures the memory of idle connections: the user-space memory of a proxy with 12,000 of them,
+//! each after one answered request, minus the memory before.
 
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
@@ -10,17 +10,18 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// Connections to open: enough to make the program's other memory negligible, and fewer than the
-/// descriptors that a limit of 20,000 leaves to one listener after the reserve for everything else.
+/// Number of connections: enough to make the program's other memory negligible. With a limit of
+/// 20,000 open files, a listener may have more than this number.
 const CONNECTIONS: usize = 12_000;
-/// Requests before the first measurement, so that pools and arenas exist already.
+/// Number of requests before the first measurement, so that pools and arenas exist already.
 const WARM_UP_REQUESTS: usize = 200;
 
 /// Runs the case for every peer.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(plan, BODY_BYTES)?;
     let mut figures = Vec::new();
-    // A byte relay is left out, because it holds a connection to the origin for each client.
+    // HAProxy as a TCP relay is left out, because it holds a connection to the origin for each
+    // client.
     for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
         let proxy = peer.start(plan, origin.port, 1)?;
         let bytes = bytes_per_connection(&proxy).with_context(|| peer.name())?;

@@ -1,4 +1,5 @@
-//! The facts that are printed beside a figure so that a reader can judge it.
+//! Description of the machine and the programs, which is printed with the figures so that readers
+//! can judge them.
 
 use super::plan::Plan;
 use crate::shell;

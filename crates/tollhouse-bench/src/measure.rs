@@ -18,7 +18,7 @@ use tollhouse_testbed::Program;
 /// allocator.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Proxy in a comparison, with the load that it gets.
+/// Proxy in a comparison (contender), with the load that is sent to it.
 pub(crate) struct Contender<'a> {
     pub(crate) label: String,
     pub(crate) proxy: &'a Proxy,
@@ -39,13 +39,13 @@ pub(crate) struct Row {
     pub(crate) errors: u64,
 }
 
-/// Measurements of a contender in one turn.
+/// Measurements of one contender in one round.
 pub(crate) struct Sample {
     outcome: Outcome,
     cpu_us_per_request: f64,
 }
 
-/// Measures all contenders in turn, round after round.
+/// Measures the contenders one after the other, and repeats this round after round.
 pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec<Row>> {
     let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
     for contender in contenders {
@@ -100,7 +100,7 @@ fn turn_at_once(contenders: &[Contender<'_>], duration: Duration) -> Result<Vec<
     at_once(contenders, |contender| contender.turn(duration))
 }
 
-/// Applies `act` to all items at the same time, each on a thread of its own.
+/// Calls `act` for all items concurrently, each on its own thread.
 pub(crate) fn at_once<T: Sync, R: Send>(
     items: &[T],
     act: impl Fn(&T) -> Result<R> + Sync,
@@ -113,7 +113,8 @@ pub(crate) fn at_once<T: Sync, R: Send>(
 }
 
 impl Contender<'_> {
-    /// Sends the load once and measures the CPU time that it costs the proxy.
+    /// Sends the contender's load for `duration`, and measures the CPU time that it costs the
+    /// proxy.
     pub(crate) fn turn(&self, duration: Duration) -> Result<Sample> {
         let load = Load {
             port: self.proxy.port,
@@ -176,13 +177,15 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Returns the value below which this many hundredths of the sorted values are.
+/// Returns a percentile of the sorted values: the value below which this number of hundredths of
+/// them lie.
 pub(crate) fn percentile(sorted: &[f64], hundredths: usize) -> f64 {
     let index = (sorted.len() * hundredths).div_ceil(100).saturating_sub(1);
     sorted.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the peak memory of a program until `is_over`, read once per interval.
+/// Reads the memory of a program once per interval until `is_over` is set, and returns the maximum
+/// in bytes.
 pub(crate) fn peak_bytes(program: &Program, interval: Duration, is_over: &AtomicBool) -> u64 {
     let mut peak = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -192,7 +195,8 @@ pub(crate) fn peak_bytes(program: &Program, interval: Duration, is_over: &Atomic
     peak
 }
 
-/// Repeats a check without a pause until it succeeds, and returns the milliseconds.
+/// Repeats a check without a pause until it succeeds, and returns the time until then in
+/// milliseconds.
 ///
 /// # Errors
 /// If the check fails, or does not succeed in time.

@@ -1,5 +1,5 @@
-//! The origin behind every proxy of the bench: nginx on the core of the load, which answers any
-//! path with a body of a given size over kept connections.
+//! Origin behind the proxies: an nginx on the core of the load, which answers any path with a body
+//! of a given size and keeps its connections open.
 
 use super::plan::{Core, Plan};
 use crate::client::probe;
@@ -7,7 +7,7 @@ use crate::shell;
 use anyhow::Result;
 use tollhouse_testbed::{Nginx, Program, free_port};
 
-/// Size up to which nginx holds a literal body in its configuration; larger bodies come from a
+/// Maximum size in bytes of a body that is part of nginx's configuration; larger bodies are in a
 /// file.
 const LITERAL_BYTES_MAX: usize = 3072;
 
@@ -16,7 +16,7 @@ pub(crate) struct Origin {
     pub(crate) program: Program,
 }
 
-/// Starts an origin that answers with `body_bytes`.
+/// Starts an origin whose responses have `body_bytes` bytes of body.
 pub(crate) fn start(plan: &Plan, body_bytes: usize) -> Result<Origin> {
     let folder = shell::fresh_folder()?;
     let port = free_port()?;
@@ -34,8 +34,9 @@ pub(crate) fn start(plan: &Plan, body_bytes: usize) -> Result<Origin> {
     Ok(Origin { port, program })
 }
 
-/// Starts a server that does as little as possible, on the core of the program under test.
-/// `protocol` is the end of its `listen` line. Returns the port and the program.
+/// Starts an nginx that answers every request with `ok`, on the core of the program under test.
+/// `protocol` is appended to the address in nginx's `listen` directive: empty, or ` http2`. Returns
+/// the port and the program.
 pub(crate) fn start_null(plan: &Plan, protocol: &str) -> Result<(u16, Program)> {
     let port = free_port()?;
     let server = server(port, protocol, "return 200 \"ok\";");

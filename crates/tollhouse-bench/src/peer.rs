@@ -20,10 +20,11 @@ pub(crate) enum Peer {
     HaproxyTcp,
 }
 
-/// Most routes that nginx is given; each location costs kilobytes of memory and time to start.
+/// Maximum number of routes that nginx is measured with, because each location costs kilobytes of
+/// memory and start-up time.
 const NGINX_ROUTES_MAX: usize = 10_000;
 
-/// A proxy that answers requests.
+/// Running proxy that answers requests.
 pub(crate) struct Proxy {
     pub(crate) peer: Peer,
     pub(crate) port: u16,
@@ -69,7 +70,7 @@ impl Peer {
         is_installed
     }
 
-    /// Returns the path of the program.
+    /// Returns the path of the peer's executable.
     pub(crate) fn program(self, plan: &Plan) -> PathBuf {
         let name = match self {
             Self::Tollhouse => return plan.binary.clone(),
@@ -146,7 +147,8 @@ fn nginx_server(port: u16, routes: usize) -> String {
     server
 }
 
-/// A request whose path is not in the file is refused, so that HAProxy has to look the path up.
+/// HAProxy settings for HTTP. Requests whose path is not in the map file are refused, so that
+/// HAProxy must look up every path.
 const HAPROXY_HTTP: &str = "  mode http\n  http-reuse always\n  \
                             http-request deny deny_status 404 unless { path -f paths }\n";
 const HAPROXY_TCP: &str = "  mode tcp\n";

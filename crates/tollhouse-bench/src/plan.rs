@@ -1,5 +1,5 @@
-//! The settings of every case: the programs to measure, the cores and the durations; and the start
-//! of programs with them. The list of cases is in `case.rs`.
+//! Settings of all cases: programs to measure, cores and durations. Also starts programs with these
+//! settings. The list of cases is in `case.rs`.
 
 use super::peer::Peer;
 use crate::{gateway, shell};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollhouse_testbed::{Bootstrap, Cores, Haproxy, Nginx, Program, free_port};
 
-/// Rounds of a full run; the median of three tolerates one disturbed round.
+/// Number of rounds of a full run. The median of three rounds tolerates one disturbed round.
 const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(5);
 const QUICK_ROUND: Duration = Duration::from_secs(2);
 
-/// Open files for 12,000 connections, with two files each and a reserve.
+/// Number of open files that the cases need: two for each of 12,000 connections, and a reserve.
 const OPEN_FILES_WANTED: u64 = 65_536;
 
 /// Settings of every case.
@@ -27,14 +27,14 @@ pub(crate) struct Plan {
     cores: Cores,
     pub(super) rounds: usize,
     pub(super) round: Duration,
-    /// Whether cases reduce their number of repetitions for a first try.
+    /// Whether cases do less work and fewer repetitions, for a first try.
     pub(super) is_quick: bool,
 }
 
 /// Duration of the cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// As published.
+    /// All rounds, as for published results.
     Full,
     /// A single short round per case, for a first try.
     Quick,
@@ -47,7 +47,7 @@ pub(crate) enum Core {
     Proxy,
     /// Core of everything else, this program included.
     Load,
-    /// Both cores; the program shares one of them with the load.
+    /// Both cores, of which the program shares one with the load.
     Both,
 }
 
@@ -71,7 +71,8 @@ impl Plan {
         if cores.are_shared() {
             println!("only one core: load and proxy share it, figures are not comparable");
         }
-        // This program's own work during a measurement belongs to the side of the load.
+        // This program runs on the core of the load, because its work during a measurement is part
+        // of the load.
         cores.move_to_load();
         let (rounds, round) = match length {
             Length::Full => (ROUNDS, ROUND),
@@ -80,7 +81,7 @@ impl Plan {
         Ok(Self { binary, peers, cores, rounds, round, is_quick: length == Length::Quick })
     }
 
-    /// Starts a program whose files are in `folder`.
+    /// Starts a program on this core; its files are in `folder`.
     pub(crate) fn start(
         &self,
         name: &str,

@@ -1,6 +1,7 @@
-//! Requests at an even pace, and the time that each waits for its answer: the latency that a client
-//! sees if the proxy has spare time. wrk sends requests as fast as they are answered and shares its
-//! core with the origin, so that wrk causes most of the tail it measures.
+//! Sends requests at an even pace, and measures the time that each waits for its answer. This is
+//! the latency that clients see while the proxy is not saturated. wrk cannot measure it: wrk sends
+//! requests as fast as they are answered and shares its core with the origin, so that it causes
+//! most of the tail latency that it measures.
 
 use super::client::Connection;
 use super::measure::{at_once, percentile};
@@ -28,8 +29,8 @@ struct Log {
     errors: u64,
 }
 
-/// Sends requests until the time is up. Connections begin one after the other, so that their
-/// requests are spread over the interval.
+/// Sends requests for the time in `pace`. The connections start one after the other, so that their
+/// requests are spread evenly over the interval.
 pub(crate) fn run(pace: &Pace<'_>) -> Result<Outcome> {
     let start = Instant::now();
     let numbers: Vec<u32> = (0..pace.connections).collect();
@@ -54,8 +55,9 @@ fn on_one_connection(pace: &Pace<'_>, begin: Instant) -> Result<Log> {
     let mut due = begin;
     while due < begin + pace.duration {
         let now = Instant::now();
-        // Late wake-ups are not the proxy's fault. A request that had to wait for the previous
-        // answer is late because of the proxy, and therefore its wait starts at the due time.
+        // The wait of a request starts when it is sent, because a late wake-up is not caused by the
+        // proxy. If the request had to wait for the previous answer, the proxy caused the delay,
+        // and the wait starts at the due time.
         let wait_begin = if now < due {
             shell::pause(due - now);
             Instant::now()

@@ -1,6 +1,5 @@
-//! The registry: latency of one durable call, delay until a change is visible, and cost of a storm
-//! of heartbeats.
-//! The cost of its calls under the load of the published report is measured by
+//! Case of the registry: latency of a durable call, delay until a change is visible, and cost of a
+//! storm of heartbeats. The cost of its calls under the load of the published report is measured by
 //! `tollhouse bench suite polaris`.
 //!
 //! The registry has one core, one serving thread and a data folder on a disk, because a
@@ -21,10 +20,9 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// Part of the case, on a registry of its own.
+/// Part of the case with its own registry; returns its figures.
 type Part = fn(&Plan) -> Result<Vec<Figure>>;
 
-/// Runs the case.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let parts: [(_, Part); 3] = [
         ("one call at a time", durable::run),

@@ -19,7 +19,7 @@ pub(crate) struct CaseResult {
     pub(crate) case: Case,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
-    /// Results that do not fit into rows or figures.
+    /// Further results, which do not fit into rows or figures.
     pub(crate) tables: Vec<Table>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Table {
     pub(crate) cells: Vec<Vec<Value>>,
 }
 
-/// Folder and header of the written results.
+/// Folder of the result files, and the date and machine that each file contains.
 pub(crate) struct Report {
     machine: Value,
     date: String,
@@ -62,7 +62,7 @@ impl Report {
         std::fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
-    /// Writes the table anew from the newest file of every case.
+    /// Writes the Markdown table of all results, from the newest file of every case.
     pub(crate) fn write_summary(&self) -> Result<()> {
         let mut newest: BTreeMap<String, Value> = BTreeMap::new();
         let mut names: Vec<PathBuf> = std::fs::read_dir(&self.folder)?
@@ -85,7 +85,7 @@ impl Report {
 }
 
 impl CaseResult {
-    /// Returns a result without tables of its own.
+    /// Returns a result without additional tables.
     pub(crate) fn new(case: Case, rows: Vec<Row>, figures: Vec<Figure>) -> Self {
         Self { case, rows, figures, tables: Vec::new() }
     }
@@ -96,7 +96,7 @@ impl CaseResult {
     }
 }
 
-/// Adds the parts of a result in the format of the files.
+/// Adds the rows, figures and tables of a result, in the format of the result files.
 fn with_parts(mut value: Value, result: &CaseResult) -> Value {
     value["rows"] = result.rows.iter().map(Row::to_json).collect();
     value["figures"] = result.figures.iter().map(Figure::to_json).collect();
@@ -139,7 +139,7 @@ fn summary(newest: &BTreeMap<String, Value>) -> String {
 
 fn machine_line(machine: &Value) -> String {
     let word = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
-    // Old results name the release alone.
+    // Older result files contain only the release of the kernel.
     let kernel = word("kernel");
     let kernel = if kernel.contains("Linux") { kernel } else { format!("Linux {kernel}") };
     let versions = machine["versions"].as_object();

@@ -1,4 +1,4 @@
-//! The workspace's folders, programs besides those of the test bed, and waiting.
+//! Folders of the workspace, execution of programs, process priorities, and pauses.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) fn target_directory() -> PathBuf {
     target.map_or_else(|| workspace_root().join("target"), Path::to_owned)
 }
 
-/// Finds a program of the system, or one that was built for the tests.
+/// Returns the path of an installed program, or of one that was built for the tests.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let built = || Some(target_directory().join(BUILT_PROGRAMS).join(name));
     tollhouse_testbed::find(name).or_else(|| built().filter(|file| file.is_file()))
@@ -80,8 +80,9 @@ pub(crate) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Gives the calling thread, and its future threads and child processes, the idle priority, because
-/// the setup of a measurement must not affect the figure. Without `chrt` the priority is unchanged.
+/// Gives the calling thread, and threads and child processes that it starts later, the idle
+/// priority, so that they do not affect the measurement. Without the program `chrt`, the priority
+/// stays unchanged.
 pub(crate) fn stand_back() {
     lower_priority(&["--pid", "0", &rustix::thread::gettid().as_raw_nonzero().to_string()]);
 }

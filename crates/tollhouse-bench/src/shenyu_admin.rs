@@ -1,5 +1,6 @@
-//! ShenYu's admin: the rate of service registrations, each durable and in service when it is
-//! answered, and the delay until an operator's change takes effect with a thousand services.
+//! Case of ShenYu's admin: the number of service registrations per second, each durable and in
+//! service when it is answered, and, with a thousand services, the delay until an operator's change
+//! takes effect.
 //!
 //! As in the case of the Admin API, the gateway may use both cores, and its data folder is on a
 //! disk.
@@ -23,12 +24,11 @@ const QUICK_CHANGES: usize = 20;
 const WORKERS: usize = 2;
 /// Number of services that register concurrently, like a fleet that starts.
 const CLIENTS: usize = 64;
-/// Calls of each service: one for a method, and one for its address.
+/// Number of calls with which a service registers: one for a method, and one for its address.
 const CALLS_A_SERVICE: usize = 2;
-/// Initial password of an admin.
+/// Initial password of ShenYu's admin.
 const PASSWORD: &str = "123456";
 
-/// Runs the case.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut result = CaseResult::new(Case::ShenyuAdmin, Vec::new(), Vec::new());
     let origin = origin::start(plan, BODY_BYTES)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let title = format!("registrations a second by {CLIENTS} clients, {services} services");
     let rate = calls as f64 / took.as_secs_f64();
     result.figures.push(Figure::with_budget(title, rate, budget::REGISTRATIONS_PER_SECOND));
-    // CPU time until the last service works; this figure also holds on a machine with other load.
+    // The CPU time until the last service is reachable hardly depends on other load of the machine.
     let title = format!("CPU a registration, served, µs, {services} services");
     result.figures.push(Figure::free(title, spent.as_secs_f64() * 1e6 / calls as f64));
     let changes_ms = operator.changes_ms(&mut everywhere, changes)?;
@@ -82,7 +82,7 @@ fn log_in(port: u16) -> Result<String> {
     token.map(str::to_owned).with_context(|| format!("no login: {answer}"))
 }
 
-/// Client that calls the admin as its user.
+/// Client of ShenYu's admin, with the token of the logged-in user.
 struct Operator<'a> {
     port: u16,
     token: &'a str,
@@ -100,7 +100,8 @@ impl Operator<'_> {
         Ok(answer)
     }
 
-    /// Registers `count` services; each client takes the next one in turn.
+    /// Registers `count` services with concurrent clients, each of which takes the next service.
+    /// Returns the total time.
     fn register_all(&self, count: usize, upstream_port: u16) -> Result<Duration> {
         distribute(CLIENTS, self.port, count, |connection, number| {
             let [method, address] = registrations(number, upstream_port);
@@ -111,7 +112,8 @@ impl Operator<'_> {
     }
 
     /// Measures, for `count` new rules, the time from the call until the rule applies on every
-    /// connection. The call is included, because it is only answered when the rule applies.
+    /// connection. The time of the call is included, because the admin answers only when the rule
+    /// applies.
     fn changes_ms(&self, everywhere: &mut [Connection], count: usize) -> Result<Vec<f64>> {
         let mut connection = Connection::open(self.port)?;
         let path =

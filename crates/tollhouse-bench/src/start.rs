@@ -11,7 +11,7 @@ use super::report::CaseResult;
 use anyhow::Result;
 
 const ROUTES: usize = 10_000;
-/// Starts per round; a single start depends too much on the page cache.
+/// Number of starts per round, because a single start depends too much on the page cache.
 const STARTS_PER_ROUND: usize = 3;
 
 /// Runs the case for every peer that supports the number of routes.

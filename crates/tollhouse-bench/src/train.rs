@@ -1,5 +1,6 @@
-//! The training load of the published binary: short and long heads, one route and many, bodies of
-//! known length and chunked ones, plugins with an access log, and refusals.
+//! Training load for profile-guided optimization of the published binary: short and long heads, one
+//! route and many, bodies of known length and chunked ones, plugins with an access log, and
+//! refusals.
 //!
 //! The load is varied on purpose, because a binary optimized for one request would be slow for all
 //! others.
@@ -14,13 +15,13 @@ use std::path::Path;
 use std::process::Command;
 use tollhouse_testbed::{Bootstrap, Program, free_port};
 
-/// Requests of each kind: far more than the counters need, but few enough to finish in half a
-/// minute.
+/// Number of requests of each kind: far more than the profile needs, but few enough to finish in
+/// half a minute.
 const REQUESTS: usize = 48_000;
 /// Number of routes, so that finding one needs a search.
 const ROUTES: usize = 1_000;
 
-/// Sends the load to an instrumented binary, which writes its counts when it ends.
+/// Sends the load to an instrumented binary, which writes its profile when it ends.
 pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
     for access_log in ["off", "combined"] {

@@ -1,4 +1,4 @@
-//! A run of wrk, with its output as numbers.
+//! Runs wrk, and parses its output.
 
 use crate::shell;
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
     pub(crate) connections: usize,
-    /// A script that makes the requests; `path` is then unused.
+    /// Lua script that makes the requests. With a script, `path` is unused.
     pub(crate) script: Option<&'a Path>,
     pub(crate) duration: Duration,
 }
@@ -22,8 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) requests_per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Number of connections that failed, answers that timed out, and answers other than 2xx and
-    /// 3xx.
+    /// Number of socket errors, of timeouts, and of answers with other statuses than 2xx and 3xx.
     pub(crate) errors: u64,
 }
 

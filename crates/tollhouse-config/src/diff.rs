@@ -37,9 +37,9 @@ pub struct ItemRecord {
     pub id: Id,
     /// JSON text of the item.
     pub text: Arc<str>,
-    /// Number of the document that added it, from 1.
+    /// Number of the document that added the item, from 1.
     pub created: u64,
-    /// Number of the document that last changed it.
+    /// Number of the document in which the item last changed.
     pub modified: u64,
 }
 

@@ -64,13 +64,14 @@ pub fn build_id() -> &'static str {
     BUILD_ID
 }
 
-/// Finds a file by name, such as `main.js`. Does not find the document.
+/// Finds a file by name, such as `main.js`. The HTML document is not found; use [`document`].
 pub fn asset(name: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.name == name && asset.name != DOCUMENT)
 }
 
-/// Returns the document with this nonce, and with files below `base`, which ends with a slash.
-/// Returns `None` if the program was built without the console.
+/// Returns the HTML document with this nonce in its scripts. `base`, which ends with a slash,
+/// becomes the prefix of the URLs of its files. Returns `None` if the program was built without the
+/// console.
 pub fn document(nonce: &str, base: &str) -> Option<String> {
     let document = ASSETS.iter().find(|asset| asset.name == DOCUMENT)?;
     let text = std::str::from_utf8(document.bytes).ok()?;

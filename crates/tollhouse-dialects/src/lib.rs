@@ -20,7 +20,7 @@ pub use process::Process;
 /// Action that a command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<T> {
-    /// Measurement.
+    /// Run a measurement with these settings.
     Run(T),
     /// Text to print, such as a version or the help.
     Print(String),

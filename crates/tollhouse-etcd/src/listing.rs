@@ -23,7 +23,8 @@ const PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// Largest growth of a page, in keys, relative to the previous one.
 const GROWTH: i64 = 8;
 
-/// Attempts to list, because etcd may compact the revision of a listing meanwhile.
+/// Maximum number of attempts at one listing. An attempt fails if etcd compacts its revision before
+/// the last page.
 const LISTINGS_MAX: usize = 4;
 
 /// Maximum number of leases whose expiry is read in one listing, with a request for each. Objects

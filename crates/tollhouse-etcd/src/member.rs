@@ -61,9 +61,9 @@ pub(crate) struct Member {
     token: Mutex<Option<Token>>,
 }
 
-/// Sender that etcd reads requests from; dropping it ends the stream.
+/// Bidirectional stream: requests to etcd, and its answers.
 pub(crate) struct Conversation<A, B> {
-    /// Dropping it makes etcd end the stream.
+    /// Sender of requests. Dropping it makes etcd end the stream.
     _requests: mpsc::Sender<A>,
     pub(crate) answers: Streaming<B>,
 }

@@ -1,4 +1,4 @@
-//! The store: implementation of its requests on etcd.
+//! Implementation of [`Store`] on etcd.
 
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;

@@ -19,7 +19,7 @@ const EVENTS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct EtcdWatch {
     closed: watch::Receiver<bool>,
-    /// `None` once the watch is lost.
+    /// Running event stream; `None` once the watch is lost.
     followed: Option<RunningStream>,
     lost: Option<Lost>,
 }

@@ -283,7 +283,7 @@ pub struct SizeLine {
 const SIZE_LINE_BYTES: usize = 18;
 
 impl SizeLine {
-    /// Creates the line for `bytes` data bytes, with the fewest possible digits.
+    /// Creates the size line of a chunk with `bytes` bytes of data, without leading zeros.
     #[inline]
     pub fn new(mut bytes: usize) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -115,7 +115,8 @@ pub(crate) fn field_line(text: &[u8], line_bytes: usize) -> Result<FieldLine, He
     Ok(FieldLine { known, name_end, value_start, value_end })
 }
 
-/// Length of a name with rare token bytes; `None` if it is not a token.
+/// Length of a field name that contains other token bytes than letters, digits, `-`, `.` and `_`;
+/// `None` if the text before the colon is not a token.
 #[cold]
 fn unusual_name_bytes(line: &[u8]) -> Option<usize> {
     let name_end = line.iter().position(|&byte| byte == b':')?;

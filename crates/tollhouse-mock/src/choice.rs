@@ -14,7 +14,7 @@ pub const STATUSES_MAX: usize = 32;
 pub struct Share(f64);
 
 impl Share {
-    /// Share of no requests.
+    /// Share 0: applies to no request.
     pub const NONE: Share = Share(0.0);
 
     /// Creates a share from 0 to 1; other values are clamped.

@@ -178,7 +178,7 @@ pub enum PassHost {
     Pass,
     /// The node's host, with the port unless it is the default of the scheme.
     Node,
-    /// Text in the setting `upstream_host`.
+    /// A fixed host: the value of the setting `upstream_host`.
     Rewrite(String),
 }
 

@@ -95,8 +95,8 @@ impl Default for ServerTerms {
 }
 
 impl ServerTerms {
-    /// Creates terms with the given cipher suites, by OpenSSL or IANA names; an empty list means
-    /// all.
+    /// Creates the common TLS settings with these cipher suites, named as in OpenSSL or by IANA; an
+    /// empty list enables all.
     ///
     /// # Errors
     /// If a name is unknown.

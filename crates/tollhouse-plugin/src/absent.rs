@@ -1,9 +1,9 @@
-//! Plugins in an object that this build does not contain, and the decision whether they may be
-//! skipped.
+//! Plugins that an object uses and this build does not contain, and the decision whether they may
+//! be skipped.
 //!
-//! A plugin may be the only protection of a node. An unknown name may be a misspelled protection,
-//! so the requests of its object are refused. Only plugins that are known not to protect anything
-//! are skipped, and those that the operator lists.
+//! A plugin may be the only protection of a node, and an unknown name may be that of such a plugin,
+//! misspelled. Requests of the object are therefore refused. Only two kinds of plugins are skipped:
+//! those that are known not to protect anything, and those that the operator lists.
 
 use tollhouse_model::Problem;
 use tollhouse_stdx::nearest;
@@ -118,10 +118,10 @@ const PROTECTING: &[&str] = &[
 /// identifies no consumer, which is safe.
 const IDENTIFYING: [&str; 4] = ["jwe-decrypt", "ldap-auth", "ldap-auth-advanced", "wolf-rbac"];
 
-/// Entry for all names, in the list of plugins that may be skipped.
+/// Entry in the list of skipped plugins that stands for all plugins.
 pub const ALL: &str = "*";
 
-/// Whether a plugin of APISIX has this name.
+/// Whether `name` is a plugin of APISIX, according to the lists in this module.
 pub fn is_of_apisix(name: &str) -> bool {
     HARMLESS.contains(&name) || PROTECTING.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! Answer that a plugin gives in place of a node's.
+//! Answer of a plugin, which the client gets instead of a node's answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-/// Default `Content-Type` of a plugin's object or text, as in APISIX.
+/// Default `Content-Type` of bodies that plugins send, JSON objects included, as in APISIX.
 pub const TEXT_PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Number of headers that fit without an allocation; few answers have more.
+/// Number of header lines of an answer that need no allocation; few answers have more.
 const HEADERS_INLINE: usize = 4;
 
 /// Header of an answer: name and value.
 pub type HeaderLine<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
-/// Header lines that a cache and many answers share.
+/// Header lines of a cached answer, which the cache and all answers made from it share.
 pub type SharedLines = Arc<[(Box<str>, Box<[u8]>)]>;
 
 /// Answer with status, headers and body.
@@ -24,7 +24,8 @@ pub type SharedLines = Arc<[(Box<str>, Box<[u8]>)]>;
 pub struct Answer<'a> {
     /// HTTP status of the answer.
     pub status: u16,
-    /// Header lines in front of `headers`, such as those of a stored answer; sent without being copied before.
+    /// Header lines that are sent before `headers`, such as those of a cached answer. They are
+    /// shared and not copied.
     pub shared_headers: Option<SharedLines>,
     /// Header lines in order. A `Content-Type` here replaces the one that the body implies.
     pub headers: SmallVec<[HeaderLine<'a>; HEADERS_INLINE]>,
@@ -55,7 +56,7 @@ pub enum RefusalKind {
     PluginFailed,
 }
 
-/// Body of an answer, as a plugin gives it; a shared body is sent without a copy.
+/// Body of an answer.
 #[derive(Debug, Clone)]
 pub enum AnswerBody<'a> {
     /// Default body: the gateway's HTML page for an error status, otherwise an empty body.
@@ -68,12 +69,13 @@ pub enum AnswerBody<'a> {
     Json(Value),
     /// Shared bytes, such as those of a cache; sent without a copy.
     Shared(Bytes),
-    /// Omitted body of an answer to HEAD; the number is its `Content-Length`, if known.
+    /// No body, because the request is HEAD. The number is the `Content-Length` of the omitted
+    /// body, if known.
     LeftOut(Option<u64>),
 }
 
 impl Answer<'static> {
-    /// Converts to an answer with a shorter lifetime.
+    /// Converts the answer to one with a shorter lifetime.
     #[must_use]
     pub fn borrowed<'a>(self) -> Answer<'a> {
         // Rebuilt line by line, because the list is not covariant.
@@ -97,17 +99,17 @@ impl<'a> Answer<'a> {
         Self { body: AnswerBody::Json(body), ..Self::status(status) }
     }
 
-    /// Returns `{"message": …}`, the form of security plugins.
+    /// Returns an answer with the body `{"message": …}`, as security plugins send it.
     pub fn message(status: u16, message: &str) -> Self {
         Self::json(status, serde_json::json!({ "message": message }))
     }
 
-    /// Returns `{"error_msg": …}`, the form of traffic plugins.
+    /// Returns an answer with the body `{"error_msg": …}`, as traffic plugins send it.
     pub fn error_msg(status: u16, message: &str) -> Self {
         Self::json(status, serde_json::json!({ "error_msg": message }))
     }
 
-    /// Returns an answer with unchanged text.
+    /// Returns an answer with a text, which is sent unchanged.
     pub fn text(status: u16, body: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { body: AnswerBody::Text(body.into()), ..Self::status(status) }
     }

@@ -1,5 +1,5 @@
-//! Product name that clients see: Tollhouse, or the replaced product for users who compare answers
-//! or search for its name.
+//! Product name that clients see: Tollhouse, or APISIX for users who replaced it and compare
+//! answers or search for that name.
 
 /// Product name in pages and headers that the gateway generates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

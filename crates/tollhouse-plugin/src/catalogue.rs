@@ -35,7 +35,8 @@ pub struct PluginType {
     pub serves_connections: bool,
     /// Whether the plugin supports HTTP requests.
     pub serves_requests: bool,
-    /// Whether the node gets the path that the plugin has checked.
+    /// Whether decisions of the plugin protect nodes, as in [`Plugin::JUDGES_PATH`]: nodes then get
+    /// the path that the plugin has checked.
     pub judges_path: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
@@ -45,7 +46,7 @@ pub struct PluginType {
     pub consumer: Option<ConsumerSpec>,
     /// Dotted paths of the fields that hold expressions.
     pub expressions: &'static [&'static str],
-    /// Returns warnings about a conf that satisfies the schema.
+    /// Function that returns warnings about a conf that satisfies the schema.
     pub remarks: fn(&Value) -> Vec<Remark>,
     conf: Rules,
     metadata: Option<Rules>,
@@ -53,7 +54,7 @@ pub struct PluginType {
     build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, ConfError>,
 }
 
-/// Schema, as a document and compiled.
+/// JSON Schema, as a document and in compiled form.
 struct Rules {
     document: Value,
     compiled: Schema,
@@ -74,10 +75,10 @@ impl Rules {
         Ok(conf)
     }
 
-    /// Checks a conf with references to external values. If the raw conf is refused, the reason may
-    /// be the text of a reference, which the plugin never sees. The conf is then checked with the
-    /// values instead. If this process does not have all values, only the schema is checked; the
-    /// serving process reports missing values.
+    /// Checks a conf that may contain references to external values. `check` may refuse the conf
+    /// only because of the text of a reference, which the plugin never sees. Such a conf is checked
+    /// again with the values in place of the references. If this process does not have all values,
+    /// only the schema is checked, and the serving process reports the missing values.
     fn check_with_references(
         &self,
         conf: &Value,
@@ -153,7 +154,8 @@ impl std::fmt::Debug for PluginType {
 }
 
 impl PluginType {
-    /// Collects the constants and the JSON Schema of the plugin type `P`.
+    /// Returns the properties of the plugin type `P`, taken from the constants and methods of
+    /// [`Plugin`].
     pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
@@ -189,8 +191,8 @@ impl PluginType {
         self.category == Category::Authentication && self.consumer.is_some()
     }
 
-    /// Returns the field `type` in the answer of `/plugins?all=true`; `None` for plugins without
-    /// one.
+    /// Returns the value of the field `type` in the answer of `/plugins?all=true`; `None` for
+    /// plugins that have no such field.
     pub fn type_name(&self) -> Option<&'static str> {
         (self.is_auth() || self.name == "multi-auth").then_some("auth")
     }
@@ -219,7 +221,7 @@ impl PluginType {
         (self.build)(&conf, &Scope { conf: &conf, ..*scope })
     }
 
-    /// Checks a consumer's credential. Returns its identity and its look-up value.
+    /// Checks and compiles a consumer's credential.
     ///
     /// # Errors
     /// If `conf` is invalid.
@@ -267,7 +269,8 @@ impl PluginType {
 
 /// Parsed credential of one auth plugin.
 pub struct Identified {
-    /// Value by which requests find the credential.
+    /// Value of the conf's look-up field ([`ConsumerSpec::key_field`]), which identifies the
+    /// credential in requests.
     pub key: String,
     /// Plugin-specific data with which the plugin verifies the credential.
     pub identity: Arc<dyn std::any::Any + Send + Sync>,

@@ -1,14 +1,14 @@
 //! Content codings (RFC 9110 §8.4.1) in which plugins can read the bodies of answers.
 //!
 //! A plugin that hides parts of bodies lists the codings that it reads
-//! ([`Plugin::answer_codings`](crate::Plugin)). Nodes are then asked for no other coding, whatever
-//! the client accepts.
+//! ([`Plugin::answer_codings`](crate::Plugin)). Requests to nodes then accept no other coding,
+//! whatever the client accepts.
 
-/// Set of content codings. `identity` is always included.
+/// Set of content codings in which a body can be read. `identity` is always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings(u8);
 
-/// Names in `Content-Encoding` of the codings.
+/// Codings by their names in `Content-Encoding`.
 const NAMES: [(&str, Codings); 2] = [("gzip", Codings::GZIP), ("br", Codings::BROTLI)];
 
 impl Codings {
@@ -43,8 +43,9 @@ impl Codings {
         })
     }
 
-    /// Narrows an `Accept-Encoding`: keeps its choices among these codings, with their qualities. Without any, the
-    /// result is `identity`, because an absent header accepts anything (RFC 9110 §12.5.3).
+    /// Narrows the value of an `Accept-Encoding` header to the codings of this set, with their
+    /// qualities. If none is left, the result is `identity` and not an empty header, because an
+    /// absent header accepts any coding (RFC 9110 §12.5.3).
     pub fn narrow(self, accepted: Option<&[u8]>) -> Vec<u8> {
         let choices = accepted.unwrap_or_default().split(|byte| *byte == b',');
         let is_read = |choice: &&[u8]| {

@@ -5,7 +5,8 @@ use std::fmt;
 use tollhouse_model::expr::pattern::PatternError;
 use tollhouse_model::schema::{SchemaError, Violation};
 
-/// Error of an invalid conf, in the words of the Admin API, with the field if it is known.
+/// Error of an invalid conf: a text in the words of the Admin API, and the invalid field if it is
+/// known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfError {
     text: String,
@@ -24,7 +25,8 @@ impl ConfError {
         Self { field: Some(field), ..self }
     }
 
-    /// Returns the text for the author of the conf; complete without the field.
+    /// Returns the error text for the author of the conf. The text is complete; the field need not
+    /// be added.
     pub fn text(&self) -> &str {
         &self.text
     }

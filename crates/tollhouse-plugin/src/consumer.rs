@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::catalogue::SchemaOf;
 use crate::conf_error::ConfError;
 
-/// Consumer, as far as plugins need it.
+/// Properties of a consumer that plugins need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
     /// Name of the consumer; unique in the configuration.
@@ -24,7 +24,7 @@ pub struct Consumer {
     pub labels: BTreeMap<String, String>,
     /// Whether the consumer or its group has plugins.
     pub has_plugins: bool,
-    /// Number under which its requests are counted.
+    /// Number of the consumer within the process, under which metrics count requests.
     pub number: u32,
 }
 
@@ -35,7 +35,7 @@ pub struct Credential {
     pub consumer: Arc<Consumer>,
     /// Id of the credential object; `None` for a credential in the consumer itself.
     pub credential_id: Option<Box<str>>,
-    /// Compiled conf, as the auth plugin needs it.
+    /// Compiled conf of the credential; [`Self::identity()`] returns it with its type.
     pub identity: Arc<dyn Any + Send + Sync>,
 }
 
@@ -46,13 +46,15 @@ impl std::fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// Returns the compiled conf; `T` is the type of the plugin's [`ConsumerSpec`].
+    /// Returns the compiled conf. `T` is the [`Identity`] type of the auth plugin; the result is
+    /// `None` for another type.
     pub fn identity<T: 'static>(&self) -> Option<&T> {
         self.identity.downcast_ref()
     }
 }
 
-/// Look-up of consumers; costs one hash look-up, regardless of their number.
+/// Look-up of consumers and credentials. A call costs one hash look-up, however many consumers
+/// exist.
 pub trait ConsumerIndex {
     /// Returns the credential whose look-up field (`key`, `username`, `key_id`) has the value `key`
     /// for the auth plugin `plugin`.
@@ -77,22 +79,24 @@ impl ConsumerIndex for NoConsumers {
 
 type CompileIdentity = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, ConfError>;
 
-/// Credentials of consumers for one auth plugin.
+/// Kind of credential that consumers have for one auth plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct ConsumerSpec {
-    /// Returns the schema of a credential.
+    /// Function that returns the JSON Schema of a credential.
     pub schema: fn() -> Value,
-    /// Field by which requests find the credential; unique among all consumers.
+    /// Field of the conf whose value identifies the credential in requests, such as `key` for
+    /// `key-auth`. The value is unique among all consumers.
     pub key_field: &'static str,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
-    /// Compiles a conf that satisfies the schema.
+    /// Function that compiles a conf which satisfies the schema.
     pub compile: CompileIdentity,
 }
 
-/// Credential conf of an auth plugin, prepared for verification.
+/// Conf of a credential for one auth plugin. The plugin compares requests with it.
 pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
-    /// Field by which requests find the credential.
+    /// Field of the conf whose value identifies the credential in requests, such as `key` for
+    /// `key-auth`.
     const KEY_FIELD: &'static str;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
@@ -100,7 +104,8 @@ pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
     /// Completes the schema with rules that attributes cannot express.
     fn adjust_schema(_schema: &mut Value) {}
 
-    /// Checks rules that the schema cannot express, and prepares data for verification.
+    /// Checks rules that the schema cannot express, and prepares data that the plugin needs to
+    /// verify requests.
     ///
     /// # Errors
     /// If the conf is invalid; the text is for its author.

@@ -51,7 +51,8 @@ impl<'r> RequestContext<'r> {
         Self { exchange, consumers, memory, consumer: None, instance: 0 }
     }
 
-    /// Sets the plugin instance that runs next; its memory is separate.
+    /// Sets the plugin instance that runs next. Each instance has separate memory for
+    /// [`Self::remember`].
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
@@ -108,7 +109,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.header(name.as_bytes())
     }
 
-    /// Returns every line of a header, in order.
+    /// Returns the values of all lines of a header, in order.
     pub fn headers_named(&self, name: &str) -> Vec<Vec<u8>> {
         let mut values = Vec::new();
         self.each_header(&mut |other, value| {
@@ -193,7 +194,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().headers.remove(name);
     }
 
-    /// Restricts answers of nodes to these codings, because a plugin must read the body.
+    /// Restricts the codings of the node's answer to these, because a plugin must read the body.
     pub fn read_answer_in(&mut self, codings: Codings) {
         let edits = self.exchange.edits_mut();
         let others = edits.answer_codings.unwrap_or(codings);
@@ -206,7 +207,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().upstream = Some(index);
     }
 
-    /// Reads the whole body, of at most `bytes_max` bytes. The node still gets it.
+    /// Reads the whole request body, of at most `bytes_max` bytes. The node still gets the body.
     ///
     /// # Errors
     /// If the body is longer, or the client fails to send it.
@@ -215,8 +216,8 @@ impl<'r> RequestContext<'r> {
         Ok(self.body())
     }
 
-    /// Returns the body that was read before, or a plugin's replacement; empty if it has not been
-    /// read.
+    /// Returns the request body that was read before, or a plugin's replacement. Empty if the body
+    /// has not been read.
     pub fn body(&self) -> &[u8] {
         match &self.exchange.edits().body {
             Some(body) => body,
@@ -241,8 +242,8 @@ impl<'r> RequestContext<'r> {
     /// Reads the first bytes of a connection below HTTP until `is_enough` returns true.
     ///
     /// # Errors
-    /// If the client closes the connection, takes too long, or sends more than can be held. Always
-    /// for HTTP requests.
+    /// If the client closes the connection, takes too long, or sends more than can be held. HTTP
+    /// requests always return an error, because they have no such bytes.
     pub async fn read_first_bytes(
         &mut self,
         is_enough: fn(&[u8]) -> bool,
@@ -251,13 +252,13 @@ impl<'r> RequestContext<'r> {
         Ok(self.exchange.first_bytes())
     }
 
-    /// Sets a variable of a connection for later plugins.
+    /// Sets a variable of a connection below HTTP, for later plugins.
     pub fn set_variable(&mut self, name: &'static str, value: Vec<u8>) {
         self.exchange.edits_mut().variables.push((name, value));
     }
 
-    /// Whether the request cannot go on, whatever plugins answer: memory for its body is
-    /// missing, or the client has gone.
+    /// Whether the request has failed and plugins cannot change that: the memory for its body is
+    /// exhausted, or the client has closed the connection.
     pub fn is_refused(&self) -> bool {
         self.exchange.is_refused()
     }
@@ -277,7 +278,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.sleep(time).await;
     }
 
-    /// Finds the credential with `key` for the auth plugin `plugin`.
+    /// Finds the credential whose look-up field has the value `key` for the auth plugin `plugin`.
     pub fn find_credential(&self, plugin: &str, key: &[u8]) -> Option<&'r Credential> {
         self.consumers.credential(plugin, key)
     }
@@ -292,13 +293,13 @@ impl<'r> RequestContext<'r> {
         self.consumer
     }
 
-    /// Attributes the request to the owner of `credential`. Nodes get the consumer's headers, and
-    /// its plugins run too.
+    /// Attributes the request to the consumer that owns `credential`. Nodes get headers with the
+    /// consumer's names, and the consumer's plugins run too.
     pub fn authenticate(&mut self, credential: &'r Credential) {
         self.admit(&credential.consumer, credential.credential_id.as_deref());
     }
 
-    /// Attributes the request to a consumer without a credential.
+    /// Attributes the request to a consumer without a credential, such as the anonymous one.
     pub fn authenticate_as(&mut self, consumer: &'r Arc<Consumer>) {
         self.admit(consumer, None);
     }
@@ -322,12 +323,13 @@ impl<'r> RequestContext<'r> {
         }
     }
 
-    /// Stores `value` for a later phase of this instance; dropped at the end of the request.
+    /// Stores `value` for a later phase of this plugin instance. The value is dropped at the end of
+    /// the request.
     pub fn remember<T: 'static>(&mut self, value: T) {
         self.memory.put(self.instance, value);
     }
 
-    /// Returns the value that this instance stored.
+    /// Returns the value of type `T` that this plugin instance stored.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }

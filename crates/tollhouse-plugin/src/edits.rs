@@ -13,10 +13,11 @@ use tollhouse_stdx::word_bytes::word_bytes;
 use crate::codings::Codings;
 use crate::identity::Identities;
 
-/// Length up to which a value is checked byte by byte.
+/// Maximum length in bytes of a value that is checked byte by byte; a longer value is first
+/// searched for control bytes as a whole, and copied at once if it has none.
 const SHORT_BYTES_MAX: usize = 10;
 
-/// Bytes of a line besides name and value.
+/// Number of bytes of a header line besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
 /// Changes to the headers of a message. The resulting lines are always well-formed: bytes that are
@@ -24,7 +25,7 @@ const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 /// start another.
 #[derive(Debug, Default)]
 pub struct HeaderEdits {
-    /// Added lines in wire form, including removed ones.
+    /// Added lines in wire form, including those that were removed again.
     bytes: Vec<u8>,
     lines: Vec<Line>,
     /// Bit set of the lengths of added names. Most searched names have another length, so the
@@ -37,14 +38,14 @@ pub struct HeaderEdits {
     hiding: Hiding,
 }
 
-/// Rule for the lines of the message that a name hides.
+/// Rule for the names whose lines in the message a hidden name hides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Hiding {
     /// Lines of exactly this name, ignoring case.
     #[default]
     Exact,
-    /// Also lines whose name a node may confuse with it: a client's `X_User` must not appear beside
-    /// the `X-User` of a plugin.
+    /// Also lines whose name a node may confuse with the hidden name: a client's `X_User` must not
+    /// appear beside the `X-User` of a plugin.
     Folded,
 }
 
@@ -57,7 +58,8 @@ struct Line {
 }
 
 impl HeaderEdits {
-    /// Returns changes for a request to a node, in which a name hides all its spellings.
+    /// Returns an empty set of changes for a request to a node, in which a name also hides names
+    /// that nodes may confuse with it, such as `X_User` for `X-User`.
     pub fn for_request() -> Self {
         Self { hiding: Hiding::Folded, ..Self::default() }
     }
@@ -90,7 +92,7 @@ impl HeaderEdits {
         self.push(line);
     }
 
-    /// Adds a header line with an encoded name.
+    /// Appends a header line whose name was encoded in advance; existing lines with this name stay.
     #[inline]
     pub fn add_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let start = self.bytes.len();
@@ -153,15 +155,15 @@ impl HeaderEdits {
         self.hidden.iter().map(|name| name.as_bytes())
     }
 
-    /// Returns all added lines in wire form, each with its line end. `None` if some were removed;
-    /// [`Self::lines`] returns the rest.
+    /// Returns all added lines in wire form, each with its line end. Returns `None` if some of them
+    /// were removed; use [`Self::lines`] then.
     #[inline]
     pub fn wire(&self) -> Option<&[u8]> {
         (!self.has_gaps).then_some(&self.bytes)
     }
 
     fn keep(&mut self, name: &str, value: &[u8]) -> Line {
-        // Bounded by the size of a head, far below 4 GiB.
+        // Positions fit into 32 bits, because a head is far smaller than 4 GiB.
         let start = self.bytes.len();
         self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
         append_name(&mut self.bytes, name.as_bytes());
@@ -170,7 +172,8 @@ impl HeaderEdits {
         self.keep_value(start, name_bytes, value)
     }
 
-    /// Ends the line that begins at `start` and already has its name.
+    /// Appends the value and the line end to the line that begins at `start` and already has its
+    /// name.
     #[inline(always)]
     fn keep_value(&mut self, start: usize, name_bytes: usize, value: &[u8]) -> Line {
         let value_start = self.bytes.len();
@@ -181,7 +184,8 @@ impl HeaderEdits {
     }
 }
 
-/// Returns the bit for a length; lengths that differ by 64 share one.
+/// Returns the bit that stands for a length in a bit set; lengths that differ by a multiple of 64
+/// share a bit.
 #[inline]
 pub const fn length_bit(bytes: usize) -> u64 {
     1 << (bytes % u64::BITS as usize)
@@ -191,7 +195,7 @@ pub const fn length_bit(bytes: usize) -> u64 {
 #[derive(Debug)]
 pub struct PreparedName {
     text: Box<str>,
-    /// Start of a line: encoded name, colon, space.
+    /// Encoded name, followed by colon and space.
     start: Box<[u8]>,
     is_own: bool,
 }
@@ -211,29 +215,29 @@ impl PreparedName {
         &self.text
     }
 
-    /// Whether the gateway writes headers of this name itself.
+    /// Whether the gateway itself writes this header into answers, see [`is_own`].
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
 }
 
-/// Whether the gateway writes headers of this name itself into answers, so that they are missing in
-/// the head that it has read.
+/// Whether the gateway itself writes this header into answers. Such a header is missing in the head
+/// that plugins see, but must still be hidden.
 pub(crate) fn is_own(name: &str) -> bool {
     let own = ["server", "date", "content-type", "content-length", "x-apisix-upstream-status"];
     own.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Bit set of the places in which a byte may appear unescaped. A table look-up per byte is used
-/// because names are checked for every added line, and comparisons take five times as long.
+/// Bit set of the parts of a head in which a byte may appear unescaped. A table of these sets is
+/// used because names are checked for every added line, and comparisons take five times as long.
 type Places = u8;
 
-/// Header name: bytes of a token (RFC 9110 §5.6.2).
+/// Bit for header names: bytes of a token (RFC 9110 §5.6.2).
 const IN_NAME: Places = 1;
-/// Field value: no control byte except HTAB.
+/// Bit for field values: all bytes except control bytes other than HTAB.
 const IN_VALUE: Places = 2;
-/// Path or query of a request line.
+/// Bit for the path and query of a request line.
 const IN_TARGET: Places = 4;
 
 /// Bytes of a token besides letters and digits.
@@ -274,7 +278,7 @@ fn append_name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[inline]
 fn append_value(out: &mut Vec<u8>, value: &[u8]) {
-    // The table is cheaper for numbers, which plugins write most often.
+    // For short values such as numbers, which plugins write most often, the table is cheaper.
     if value.len() > SHORT_BYTES_MAX && control_position(value).is_none() {
         out.extend_from_slice(value);
     } else {
@@ -285,7 +289,7 @@ fn append_value(out: &mut Vec<u8>, value: &[u8]) {
 /// Appends `text`; bytes that are invalid in this place become `%XX`.
 #[inline]
 fn append_encoded(out: &mut Vec<u8>, text: &[u8], place: Places) {
-    // Looks at all bytes without a branch for each, because almost every text is clean.
+    // All bytes are examined without a branch for each, because almost no text needs escapes.
     let common = text.iter().fold(place, |common, &byte| common & PLACES[usize::from(byte)]);
     if common != 0 {
         out.extend_from_slice(text);
@@ -333,15 +337,15 @@ impl Line {
 pub struct RequestEdits {
     /// Changes to the request headers that nodes receive.
     pub headers: HeaderEdits,
-    /// Path and query for the node. `None`: the client's.
+    /// Path and query for the node; `None` for those of the client.
     upstream_uri: Option<Vec<u8>>,
-    /// Value of `Host` for the node.
+    /// Value of `Host` for the node; `None` for that of the client or upstream.
     pub host: Option<Vec<u8>>,
     /// Method sent to nodes, if it differs from the client's.
     pub method: Option<&'static str>,
-    /// Client's address and port according to a plugin.
+    /// Client's address and port that a plugin has set; the port is optional.
     pub remote: Option<(IpAddr, Option<u16>)>,
-    /// Replacement of the client's body, which was read to its end.
+    /// Body for the node, in place of the client's body, which was read to its end.
     pub body: Option<Vec<u8>>,
     /// Maximum length in bytes of the body that the client may send.
     pub body_bytes_max: Option<u64>,
@@ -349,11 +353,12 @@ pub struct RequestEdits {
     pub time_max: Option<Duration>,
     /// Index of the chosen upstream in the list of the plugin that chose it.
     pub upstream: Option<usize>,
-    /// Name of the limit that refused the request, for counters.
+    /// Name of the limit that refused the request, for metrics.
     pub refused_by: Option<&'static str>,
     /// Variables that plugins derived from a connection's first bytes.
     pub variables: Vec<(&'static str, Vec<u8>)>,
-    /// Codings of the answer's body that plugins can read; `None` if no plugin reads the body.
+    /// Content codings of the answer's body that plugins can read; `None` if no plugin must read
+    /// the body.
     pub answer_codings: Option<Codings>,
     /// Identities under which the request was admitted.
     pub identities: Identities,

@@ -17,7 +17,7 @@ use tollhouse_stdx::MemoryBudget;
 use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
 
-/// Future that is not sent to another thread.
+/// Future that stays on its thread (not `Send`).
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Time of the monotonic and of the wall clock.
@@ -32,7 +32,7 @@ pub struct Moment {
 /// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// Longer than allowed; answered with 413.
+    /// The body is longer than allowed; the request is answered with 413.
     TooLarge,
     /// The client closed the connection, was too slow, or violated the framing.
     Broken,
@@ -41,7 +41,7 @@ pub enum BodyError {
 /// Function that examines a body and returns its result.
 pub type BodyExaminer = Box<dyn FnOnce(&[u8]) -> Box<dyn Any + Send> + Send>;
 
-/// Kind of an object that a request has matched.
+/// Kind of object that belongs to the matched route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedObject {
     /// Route that the request matched.
@@ -50,7 +50,7 @@ pub enum MatchedObject {
     Service,
 }
 
-/// Data plane's side of a running request.
+/// Access to a request in progress, implemented by the data plane.
 pub trait Exchange: Lookup {
     /// Returns the request method as the client sent it.
     fn method(&self) -> &[u8];
@@ -112,7 +112,7 @@ pub trait Exchange: Lookup {
     fn edits(&self) -> &RequestEdits;
     /// Returns the changes that plugins have made so far, for further changes.
     fn edits_mut(&mut self) -> &mut RequestEdits;
-    /// Reads the whole body, of at most `bytes_max` decoded bytes.
+    /// Reads the whole request body, of at most `bytes_max` bytes without chunk framing.
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>>;
     /// Returns the body without chunk framing, if it has been read.
     fn body(&self) -> Option<&[u8]>;
@@ -125,12 +125,12 @@ pub trait Exchange: Lookup {
         let found = look(self.edits().body.as_deref().or(self.body()).unwrap_or_default());
         Box::pin(std::future::ready(Ok(found)))
     }
-    /// Whether this is a connection below HTTP, which has addresses but no request.
+    /// Whether this exchange is a connection below HTTP, which has addresses but no request.
     fn is_connection(&self) -> bool {
         false
     }
-    /// Reads the first bytes of a connection until `is_enough` returns true. Nodes still get them.
-    /// HTTP requests have none.
+    /// Reads the first bytes of a connection below HTTP until `is_enough` returns true. Nodes still
+    /// get these bytes. Fails for HTTP requests.
     fn read_first_bytes<'a>(
         &'a mut self,
         _is_enough: fn(&[u8]) -> bool,
@@ -141,7 +141,8 @@ pub trait Exchange: Lookup {
     fn first_bytes(&self) -> &[u8] {
         &[]
     }
-    /// Whether the request cannot go on, whatever plugins answer.
+    /// Whether the request has failed and plugins cannot change that, for example because its body
+    /// exceeds the memory budget.
     fn is_refused(&self) -> bool {
         false
     }
@@ -149,7 +150,7 @@ pub trait Exchange: Lookup {
     fn memory(&self) -> Arc<MemoryBudget> {
         MemoryBudget::unlimited()
     }
-    /// Records the consumer for variables, log and metrics.
+    /// Records the consumer of the request, for variables, access log and metrics.
     fn note_consumer(&mut self, consumer: &Consumer);
     /// Returns the time of the monotonic and of the wall clock.
     fn now(&self) -> Moment;
@@ -191,7 +192,8 @@ pub trait Exchange: Lookup {
     }
 }
 
-/// Appends the value of a further line of a header.
+/// Appends the value of a further line of the header `name` to `joined`, with the separator of that
+/// header.
 pub fn join_line(joined: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let is_cookie = name.eq_ignore_ascii_case(b"cookie");
     joined.extend_from_slice(if is_cookie { b"; " } else { b", " });

@@ -1,4 +1,4 @@
-//! Configured plugin with its type erased, as the data plane runs it.
+//! Configured plugin as the data plane runs it: a trait object, without the plugin's type.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ impl<P: Plugin> Handler for P {
 
     fn phases(&self) -> Phases {
         match self.answer_codings() {
-            // The codings must be set before a node is asked.
+            // The codings that the plugin can read must be set before the request is sent to a
+            // node.
             Some(_) => P::PHASES.union(Phases::BEFORE_PROXY),
             None => P::PHASES,
         }

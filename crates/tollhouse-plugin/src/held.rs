@@ -1,22 +1,22 @@
-//! Body that a filter collects until it is complete. Its bytes are reserved from a shared memory
-//! budget. The use of the body is up to the filter.
+//! Body that a filter collects until it is complete. The memory for its bytes is reserved from a
+//! shared budget.
 
 use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Body collected from its pieces, with its memory reserved from a budget.
+/// Body that is collected piece by piece, with its memory reserved from a budget.
 #[derive(Debug)]
 pub struct HeldBody {
     bytes: Vec<u8>,
     memory: Arc<MemoryBudget>,
-    /// Reservation for the bytes; `None` before the first one.
+    /// Reservation for the capacity of `bytes`; `None` before the first byte.
     held: Option<Reservation>,
     has_failed: bool,
 }
 
 impl HeldBody {
-    /// Returns an empty body. Its bytes are reserved from `memory` as they arrive.
+    /// Returns an empty body. Memory is reserved from `memory` as the bytes arrive.
     pub fn new(memory: Arc<MemoryBudget>) -> Self {
         Self { bytes: Vec::new(), memory, held: None, has_failed: false }
     }
@@ -35,8 +35,8 @@ impl HeldBody {
         }
     }
 
-    /// Reserves capacity, which doubles like that of any vector. The whole capacity counts, not
-    /// only the used part.
+    /// Makes room for `bytes` bytes in total, and reserves the whole new capacity from the budget.
+    /// The capacity at least doubles, as in any vector. Returns false if the budget is exhausted.
     fn reserve(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes.capacity() {
             return true;

@@ -6,15 +6,15 @@
 
 use crate::context::RequestContext;
 
-/// Identity under which a request was admitted.
+/// Identity under which a plugin admitted a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity<'a> {
     /// Plugin that found the identity, or `client-certificate`.
     pub by: &'static str,
     /// Name of the user, which may appear in logs; empty if only `grant` is known.
     pub name: &'a [u8],
-    /// Digest of all other data that decides what the user may see: scopes, or the credentials
-    /// themselves.
+    /// Digest of all data besides the name that decides what the user may see: scopes, or the
+    /// credentials themselves.
     pub grant: &'a [u8],
 }
 
@@ -27,8 +27,8 @@ pub enum Carrier {
     Cookie,
 }
 
-/// Identities of one request besides its consumer, in the order in which they were found. An empty
-/// list does not allocate, and memory is reused.
+/// Identities of one request besides its consumer, in the order in which plugins recorded them. An
+/// empty list needs no allocation, and the memory is reused for later requests.
 #[derive(Debug, Default)]
 pub struct Identities {
     text: Vec<u8>,
@@ -64,12 +64,12 @@ impl Identities {
         self.entries.push(Entry { by, name_bytes: name.len(), grant_bytes: grant.len() });
     }
 
-    /// Records that a decision about the whole request, without a user, admitted it.
+    /// Records that a plugin admitted the request by a decision that names no user.
     pub fn note_nameless(&mut self) {
         self.is_nameless = true;
     }
 
-    /// Records that the credentials in this header belong to a recorded identity.
+    /// Records that the credentials in this header are covered by a recorded identity.
     #[inline]
     pub fn explain(&mut self, carrier: Carrier) {
         match carrier {
@@ -89,8 +89,8 @@ impl Identities {
         })
     }
 
-    /// Returns the number of identities. A cache that saw fewer at look-up time used another user's
-    /// key.
+    /// Returns the number of recorded identities. If it has grown since a cache computed its key,
+    /// the key lacks an identity and must not be used to store the answer.
     pub fn len(&self) -> usize {
         self.entries.len() + usize::from(self.is_nameless)
     }
@@ -101,19 +101,20 @@ impl Identities {
     }
 }
 
-/// Parts of a cache key that separate users.
+/// Parts of a cache key that keep the answers of different users apart. A part is true if the key
+/// contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyParts {
     /// Identities as [`RequestContext::write_identities`] writes them.
     pub identities: bool,
-    /// All lines of the header `Authorization`.
+    /// Values of all lines of the header `Authorization`.
     pub authorization: bool,
     /// Values of `Cookie`, or of one of its cookies.
     pub cookie: bool,
 }
 
-/// Credentials of a request that are missing in a cache key. The answer is then for one user only,
-/// unless it says otherwise.
+/// Credentials of a request that its cache key does not contain. If any is missing, the answer is
+/// for one user only, unless its headers allow sharing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unexplained {
     /// Whether credentials in `Authorization` are missing in the key.
@@ -125,9 +126,9 @@ pub struct Unexplained {
 }
 
 impl Unexplained {
-    /// Whether a cache may give the answer to other clients. `says` tests for a directive of
-    /// `Cache-Control`; `varies` tests whether the key contains a request header because `Vary`
-    /// names it.
+    /// Whether a cache may send the answer to other clients. `says` returns whether the answer's
+    /// `Cache-Control` has a directive; `varies` returns whether the cache key contains a request
+    /// header because the answer's `Vary` names it.
     ///
     /// For `Authorization`, the directives are those of RFC 9111 §3.5. `must-revalidate` is not
     /// enough for cookies: pages of one user often have it, and no standard makes such pages
@@ -148,8 +149,8 @@ impl RequestContext<'_> {
         self.edits().identities.note(identity);
     }
 
-    /// Appends the request's identities in an unambiguous form, with lengths; nothing without
-    /// identities.
+    /// Appends the request's identities for use in a key. Each text is preceded by its length, so
+    /// that the form is unambiguous. Appends nothing if the request has no identities.
     pub fn write_identities(&self, out: &mut Vec<u8>) {
         let mut part = |bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -167,7 +168,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Returns the credentials of this request that a key with these parts does not cover.
+    /// Returns the credentials of this request that a cache key with these parts does not contain.
     pub fn unexplained(&self, key: KeyParts) -> Unexplained {
         let noted = &self.exchange().edits().identities;
         let is_explained = |is_noted: bool| key.identities && is_noted;

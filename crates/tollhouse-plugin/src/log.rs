@@ -8,11 +8,11 @@ use crate::memory::Memory;
 /// Statuses, sizes and times of a finished exchange.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Transfer<'r> {
-    /// Status sent to the client; 0 if the client left before.
+    /// Status sent to the client; 0 if the client closed the connection before.
     pub status: u16,
-    /// Status of the last node tried.
+    /// Status of the last node tried; `None` if it did not answer.
     pub upstream_status: Option<u16>,
-    /// Whether the client got a node's answer.
+    /// Whether the answer to the client came from a node, not from the gateway.
     pub is_upstream_answer: bool,
     /// Bytes received from the client, including heads.
     pub bytes_received: u64,
@@ -24,7 +24,8 @@ pub struct Transfer<'r> {
     pub started_unix_ms: u64,
     /// Milliseconds from the request's first byte to the answer's last.
     pub request_ms: u64,
-    /// Milliseconds from the start of the request until the head of the node's answer arrived.
+    /// Milliseconds from the start of the request until the head of the node's answer arrived;
+    /// `None` without one.
     pub upstream_ms: Option<u64>,
     /// Address of the last node tried, as `ip:port`; empty if there was none.
     pub upstream: &'r str,
@@ -52,13 +53,14 @@ impl<'r> LogContext<'r> {
         Self { exchange, memory, transfer, instance: 0 }
     }
 
-    /// Sets the plugin instance that runs next; its memory is separate.
+    /// Sets the plugin instance that runs next. Each instance has separate memory for
+    /// [`Self::recall`].
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
     }
 
-    /// Returns the result of the exchange.
+    /// Returns statuses, sizes and times of the exchange.
     pub fn transfer(&self) -> &Transfer<'r> {
         &self.transfer
     }
@@ -78,7 +80,7 @@ impl<'r> LogContext<'r> {
         self.exchange.now()
     }
 
-    /// Returns the value that this instance stored in an earlier phase.
+    /// Returns the value of type `T` that this plugin instance stored in an earlier phase.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }

@@ -6,10 +6,10 @@
 
 use std::any::Any;
 
-/// Number of slots that stay allocated for later requests; few requests use more.
+/// Maximum number of slots that stay allocated for later requests; few requests use more.
 const SPARE_MAX: usize = 8;
 
-/// Values by the instance that stored them.
+/// Values of one request, each with the number of the plugin instance that stored it.
 #[derive(Default)]
 pub struct Memory {
     /// Used slots, followed by empty slots of earlier requests. Storing a value of the same type
@@ -79,12 +79,12 @@ impl Memory {
         }
     }
 
-    /// Returns the value that `owner` stored.
+    /// Returns the value of type `T` that `owner` stored.
     pub fn get<T: 'static>(&mut self, owner: usize) -> Option<&mut T> {
         self.room(owner)?.as_mut()
     }
 
-    /// Takes the value that `owner` stored.
+    /// Removes and returns the value of type `T` that `owner` stored.
     pub fn take<T: 'static>(&mut self, owner: usize) -> Option<T> {
         self.room(owner)?.take()
     }

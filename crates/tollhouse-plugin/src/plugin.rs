@@ -34,11 +34,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const PHASES: Phases;
     /// Behaviour if both a global rule and the route have the plugin; by default both run.
     const RUN_POLICY: RunPolicy = RunPolicy::Both;
-    /// Whether the plugin also supports connections below HTTP, in its access and log phases. It
-    /// sees only their addresses and first bytes.
+    /// Whether the plugin also supports connections below HTTP, in its access and log phases. The
+    /// plugin sees only the addresses and first bytes of such a connection.
     const SERVES_CONNECTIONS: bool = false;
-    /// Whether the plugin supports HTTP requests. The Admin API refuses others in routes and the
-    /// objects that routes refer to.
+    /// Whether the plugin supports HTTP requests. The Admin API refuses plugins without this
+    /// support in routes and in objects that routes refer to.
     const SERVES_REQUESTS: bool = true;
     /// Whether decisions of the plugin protect nodes: it refuses requests by data that clients
     /// send, or answers them from a store. Nodes then get the path that was checked, and paths that
@@ -83,9 +83,9 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// Returns the codings in which the plugin can read bodies of answers, if it must read them.
-    /// Nodes are asked for no other coding, and [`ResponseContext::require_readable`] refuses the
-    /// rest.
+    /// Returns the codings in which the plugin can read the bodies of answers; `None` if it need
+    /// not read them. Requests to nodes accept no other coding, and
+    /// [`ResponseContext::require_readable`] refuses answers in other codings.
     fn answer_codings(&self) -> Option<Codings> {
         None
     }
@@ -99,22 +99,22 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// First phase of a request, in which auth plugins identify the consumer.
+    /// Runs the first phase of a request, in which auth plugins identify the consumer.
     fn rewrite<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// Second phase, which decides whether the request goes on.
+    /// Runs the second phase, which decides whether the request continues.
     fn access<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// Last phase before the request is sent to a node.
+    /// Runs the last phase before the request is sent to a node.
     fn before_proxy<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
     }
 
-    /// Phase after a node has answered or failed. `cx` has the head of its answer, or with
+    /// Runs after a node has answered or failed. `cx` has the head of the node's answer, or with
     /// [`Source::Gateway`](crate::response::Source) the status of the failure. A returned answer
     /// replaces the node's, which is dropped; plugins see the new one in their response phase.
     /// Edits and filters have no effect here.
@@ -122,11 +122,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Phase of the answer's head, from a node or the gateway itself. Body filters are installed
-    /// here.
+    /// Runs when the head of the answer, of a node or of the gateway itself, is known. Body filters
+    /// are installed in this phase.
     fn response(&self, _cx: &mut ResponseContext<'_>) {}
 
-    /// Phase after the end of the exchange.
+    /// Runs after the end of the exchange.
     fn log(&self, _cx: &mut LogContext<'_>) {}
 }
 
@@ -156,9 +156,9 @@ pub enum Category {
 /// Behaviour of a plugin that both a global rule and the route have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPolicy {
-    /// Both the global rule's and the route's plugin run.
+    /// The plugin runs twice: with the conf of the global rule, and with that of the route.
     Both,
-    /// Only the route's plugin runs.
+    /// The plugin runs only with the conf of the route.
     PreferRoute,
 }
 
@@ -167,7 +167,7 @@ pub enum RunPolicy {
 pub struct Phases(u8);
 
 impl Phases {
-    /// Empty set, for plugins that work outside of requests.
+    /// Empty set, for plugins that take no part in requests.
     pub const NONE: Phases = Phases(0);
     /// Phase in which [`Plugin::rewrite`] is called.
     pub const REWRITE: Phases = Phases(1);
@@ -248,7 +248,7 @@ impl<'a> From<Answer<'a>> for Flow<'a> {
 /// Upstream that a plugin may choose.
 #[derive(Debug, Clone, Copy)]
 pub enum UpstreamRef<'a> {
-    /// Inline upstream of the plugin's conf.
+    /// Upstream defined within the plugin's conf.
     Inline(&'a Upstream),
     /// Id of an object in the collection `upstreams`.
     Id(&'a Id),
@@ -256,10 +256,11 @@ pub enum UpstreamRef<'a> {
     Route,
 }
 
-/// JSON Schema of a plugin's metadata, one object for all uses of the plugin.
+/// JSON Schema of a plugin's metadata. The metadata is one object that applies to all uses of the
+/// plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataSpec {
-    /// Returns the schema of the metadata.
+    /// Function that returns the JSON Schema of the metadata.
     pub schema: fn() -> Value,
 }
 

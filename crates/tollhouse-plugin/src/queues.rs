@@ -8,13 +8,15 @@ pub trait QueueGauge: Send + Sync {
     /// Returns the number of waiting entries.
     fn entries(&self) -> usize;
 
-    /// Returns the request of the first entry; `None` before that.
+    /// Returns the request that queued the first entry since the queue was created; `None` before
+    /// that entry.
     fn origin(&self) -> Option<&QueueOrigin> {
         None
     }
 }
 
-/// Request of the first entry of a queue.
+/// Properties of the request that queued the first entry since the queue was created; they become
+/// labels of the queue's metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueOrigin {
     /// Id of the request's route, even if the plugin belongs to another object.
@@ -23,7 +25,7 @@ pub struct QueueOrigin {
     pub server_addr: Box<str>,
 }
 
-/// Registry of all queues in use.
+/// Registry of all queues that plugins use.
 #[derive(Default)]
 pub struct Queues {
     known: Mutex<Vec<QueueEntry>>,
@@ -43,7 +45,7 @@ pub struct QueueLength {
     pub name: String,
     /// Object that has the plugin, such as `routes/1`.
     pub owner: String,
-    /// Request that queued the oldest entry.
+    /// Request that queued the first entry since the queue was created.
     pub origin: Option<QueueOrigin>,
     /// Number of entries that wait in the queue.
     pub entries: usize,
@@ -56,7 +58,7 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
-    /// Registers a queue. It is listed until its gauge is dropped.
+    /// Registers a queue, which is listed until `gauge` is dropped elsewhere.
     pub fn show(&self, name: &str, owner: &str, gauge: &Arc<dyn QueueGauge>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|queue| queue.gauge.strong_count() > 0);
@@ -64,7 +66,7 @@ impl Queues {
         known.push(QueueEntry { name: name.to_owned(), owner: owner.to_owned(), gauge });
     }
 
-    /// Adds to the count of entries that were lost instead of delivered.
+    /// Adds `entries` to the number of entries that were lost instead of delivered.
     pub fn note_lost(&self, entries: u64) {
         self.lost.fetch_add(entries, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use crate::exchange::{Moment, join_line};
 use crate::held::HeldBody;
 use crate::memory::Memory;
 
-/// Head of an answer as it arrived or was generated.
+/// Head of an answer, without the changes of plugins.
 pub trait ResponseHead {
     /// Returns the first line of a header.
     fn find(&self, name: &[u8]) -> Option<&[u8]>;
@@ -43,8 +43,8 @@ impl Piece {
 
 /// Filter that sees every byte of a body. Successive calls may come from different threads.
 pub trait BodyFilter: Send {
-    /// Takes `input`, the next piece of the body, and appends the output to `out`. The last piece
-    /// may be empty. Input that is not appended is dropped.
+    /// Processes `input`, the next piece of the body, and appends the output to `out`. The last
+    /// piece may be empty. The next filter or the client gets only what is appended to `out`.
     ///
     /// A filter installed as [`Effect::Observes`] appends nothing, and the body passes unchanged.
     fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>);
@@ -56,26 +56,27 @@ pub trait BodyFilter: Send {
         0
     }
 
-    /// Takes the trailers of a node: header lines, each with its line end, followed by an empty
-    /// line. Called right before the last piece, if trailers exist or may exist. The remaining
-    /// lines go to the next filter, and to a client that has asked for trailers.
+    /// Changes the trailers of a node in `section`: header lines, each with its line end, followed
+    /// by an empty line. Called right before the last piece, if trailers exist or may exist. The
+    /// lines that are left in `section` go to the next filter, and to a client that has asked for
+    /// trailers.
     fn trailers(&mut self, _section: &mut Vec<u8>) {}
 
-    /// Returns the reason if the body cannot go on. The client then gets an error instead of the
-    /// answer. If part of the answer was already sent, the connection is aborted. The client never
-    /// gets data that the filter could not check.
+    /// Returns the reason if the filter cannot pass the body on. The client then gets an error
+    /// instead of the answer. If part of the answer was already sent, the connection is aborted.
+    /// The client never gets data that the filter could not check.
     fn failure(&self) -> Option<FilterFailure> {
         None
     }
 
-    /// Whether the filter needs the body even if a plugin has set a status without one (204, 304),
-    /// so that the client receives none of it.
+    /// Whether the filter needs the whole body even if the client receives none, because a plugin
+    /// has set a status without a body (204, 304).
     fn reads_unsent_body(&self) -> bool {
         false
     }
 
-    /// Whether the filter returns nothing before the body is complete. The head is then held back
-    /// too, so that a failure can still be answered with an error.
+    /// Whether the filter appends no output before the body is complete. The head of the answer is
+    /// then held back too, so that a failure can still be answered with an error.
     fn holds_body(&self) -> bool {
         false
     }
@@ -99,7 +100,7 @@ pub enum FilterFailure {
 /// Effect of a filter on the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The filter only observes; length and bytes stay.
+    /// The filter only reads the body, whose bytes and length stay the same.
     Observes,
     /// The filter rewrites the body; its new length is unknown.
     Rewrites,
@@ -118,7 +119,8 @@ pub enum Source {
 pub struct ResponseContext<'r> {
     request: &'r dyn Lookup,
     head: &'r dyn ResponseHead,
-    /// Lengths of the header names that occur, as [`ResponseHead::name_lengths`] returns them.
+    /// Bit set of the lengths of the header names in the head, as [`ResponseHead::name_lengths`]
+    /// returns it.
     head_lengths: u64,
     client: &'r dyn crate::exchange::Exchange,
     edits: &'r mut HeaderEdits,
@@ -126,7 +128,7 @@ pub struct ResponseContext<'r> {
     memory: &'r mut Memory,
     facts: ResponseFacts,
     instance: usize,
-    /// Number of filters that stay behind all others.
+    /// Number of filters at the end of the list that run after all others.
     filters_kept_last: usize,
     is_refused: bool,
 }
@@ -138,9 +140,9 @@ pub struct ResponseFacts {
     pub status: u16,
     /// Origin of the answer: a node, or the gateway.
     pub source: Source,
-    /// Whether a body follows; not for HEAD, 204 and 304.
+    /// Whether the client gets a body: false for HEAD, 204 and 304.
     pub has_body: bool,
-    /// Length of the body, if the head tells it.
+    /// Length of the body in bytes, if the head contains it.
     pub content_length: Option<u64>,
     /// Whether the client uses HTTP/1.1 or later.
     pub client_is_http11: bool,
@@ -171,7 +173,8 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// Sets the plugin instance that runs next; its memory is separate.
+    /// Sets the plugin instance that runs next. Each instance has separate memory for
+    /// [`Self::remember`].
     #[inline]
     pub fn enter(&mut self, instance: usize) {
         self.instance = instance;
@@ -187,7 +190,7 @@ impl<'r> ResponseContext<'r> {
         self.facts.status
     }
 
-    /// Changes the status. One that has no body takes it from the client.
+    /// Changes the status. With a status that allows no body (204, 304), the client gets no body.
     pub fn set_status(&mut self, status: u16) {
         self.facts.status = status;
         self.facts.has_body &= !matches!(status, 204 | 304);
@@ -243,7 +246,8 @@ impl<'r> ResponseContext<'r> {
         if value.is_empty() {
             return self.remove_header(name);
         }
-        // Hiding a line costs a pass over the head, so it is skipped if the header is absent.
+        // Hiding lines of the head costs a pass over it, so that it is skipped if the header is
+        // absent.
         if self.header(name).is_some() || is_own(name) {
             self.edits.set(name, value);
         } else {
@@ -251,7 +255,8 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// Replaces all lines of a header as [`Self::set_header`] does, with an encoded name.
+    /// Sets a header to a single line as [`Self::set_header`] does, with a name that was encoded in
+    /// advance.
     pub fn set_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let is_alone = !name.is_own() && self.header(name.as_str()).is_none();
         if is_alone && !value.is_empty() {
@@ -279,9 +284,9 @@ impl<'r> ResponseContext<'r> {
         self.filters.insert(at, (effect, filter));
     }
 
-    /// Whether the body can be read in one of these codings and, according to its head, has at most
-    /// `bytes_max` bytes. Otherwise the client receives the error `answer_unreadable` in place of
-    /// the answer.
+    /// Checks that the body is in one of these codings and that its length in the head, if any, is
+    /// at most `bytes_max`. Otherwise returns false, and the client receives the error
+    /// `answer_unreadable` in place of the answer.
     pub fn require_readable(&mut self, codings: Codings, bytes_max: u64) -> bool {
         let is_short = self.facts.content_length.is_none_or(|bytes| bytes <= bytes_max);
         let is_read = self.is_encoded_last()
@@ -290,7 +295,7 @@ impl<'r> ResponseContext<'r> {
         !self.is_refused
     }
 
-    /// Whether a plugin has refused the answer.
+    /// Whether a plugin has refused the answer with [`Self::require_readable`].
     pub fn is_refused(&self) -> bool {
         self.is_refused
     }
@@ -306,8 +311,8 @@ impl<'r> ResponseContext<'r> {
         self.filters_kept_last += 1;
     }
 
-    /// Whether an encoder runs after all filters. `Content-Encoding` then describes its output, not
-    /// the body that filters see.
+    /// Whether an encoder runs after all filters. `Content-Encoding` then describes the output of
+    /// the encoder, not the body that filters see.
     pub fn is_encoded_last(&self) -> bool {
         self.filters_kept_last > 0
     }
@@ -333,12 +338,13 @@ impl<'r> ResponseContext<'r> {
         self.client.now()
     }
 
-    /// Stores `value` for a later phase of this instance; dropped at the end of the request.
+    /// Stores `value` for a later phase of this plugin instance. The value is dropped at the end of
+    /// the request.
     pub fn remember<T: 'static>(&mut self, value: T) {
         self.memory.put(self.instance, value);
     }
 
-    /// Returns the value that this instance stored.
+    /// Returns the value of type `T` that this plugin instance stored.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
     }

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub struct SchemaOf<T>(PhantomData<T>);
 
-/// Keywords that `schemars` generates and APISIX's schemas do not have, removed.
+/// Keywords that `schemars` generates and that are removed, because APISIX's schemas do not have
+/// them.
 const NOISE: [&str; 3] = ["$schema", "title", "format"];
 
 impl<T: JsonSchema> SchemaOf<T> {

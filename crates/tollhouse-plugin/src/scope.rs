@@ -1,4 +1,4 @@
-//! Location of a plugin's conf, and the services that the process offers to plugins.
+//! Object that contains a plugin's conf, and the services that the process offers to plugins.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -13,7 +13,8 @@ use crate::brand::Brand;
 use crate::catalogue::Catalogue;
 use crate::queues::Queues;
 
-/// Object that contains a conf, and related data.
+/// Environment in which a conf is compiled: the object that contains it, and data of configuration
+/// and process.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// Path of the object: `routes/1`, `services/a`, `consumers/jack`, `global_rules/1`.
@@ -22,7 +23,7 @@ pub struct Scope<'a> {
     pub conf: &'a Value,
     /// Metadata of the plugin, if it has any.
     pub metadata: Option<&'a Value>,
-    /// gRPC service definitions of the same configuration; `None` if they are unknown.
+    /// gRPC service definitions (`protos`) of the same configuration; `None` if they are unknown.
     pub protos: Option<&'a Protos>,
     /// All plugins, for plugins that run others.
     pub catalogue: &'a Catalogue,
@@ -31,14 +32,14 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Returns state that outlives this conf: the existing state under `key` if it is still in use,
-    /// otherwise a new one. Keys are separate for each type.
+    /// Returns state that survives a change of the conf. This is the existing state under `key` if
+    /// it is still in use, otherwise the result of `make`. Each type `T` has its own set of keys.
     pub fn keep<T: Send + Sync + 'static>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         self.services.keep(key, make)
     }
 
-    /// Returns an identifier of this conf of this plugin in this object. It changes with the conf,
-    /// but not with other fields of the object.
+    /// Returns a text that identifies the conf of this plugin in this object. The text changes with
+    /// the conf, but not with other fields of the object.
     pub fn identity(&self, plugin: &str) -> String {
         format!("{}#{plugin}#{}", self.owner, self.conf)
     }
@@ -72,7 +73,7 @@ pub struct Services {
     pub queues: Arc<Queues>,
     /// Memory budget for data that clients can make grow, such as cached answers.
     pub memory: Arc<MemoryBudget>,
-    /// Resolver of references to secrets; without one, references stay unresolved.
+    /// Resolver of references to secrets; with `None`, references stay unresolved.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
     /// Names of plugins that are skipped if this build does not contain them;
     /// [`absent::ALL`](crate::absent::ALL) stands for all names.
@@ -88,7 +89,7 @@ pub type Endpoint = Arc<dyn Fn() -> EndpointReply + Send + Sync>;
 pub struct EndpointReply {
     /// Value of the reply's header `Content-Type`.
     pub content_type: &'static str,
-    /// Body of the reply, sent as it is.
+    /// Body of the reply, sent unchanged.
     pub body: Vec<u8>,
 }
 
@@ -118,7 +119,8 @@ impl Services {
         }
     }
 
-    /// Returns the existing state under `key` if it is still in use, otherwise a new one.
+    /// Returns the existing state of type `T` under `key` if it is still in use, otherwise the
+    /// result of `make`.
     pub fn keep<T: Send + Sync + 'static>(&self, key: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = (TypeId::of::<T>(), key.to_owned());
@@ -126,7 +128,8 @@ impl Services {
         if let Some(state) = alive.and_then(|state| state.downcast().ok()) {
             return state;
         }
-        // Unused entries are removed whenever the number of entries is a power of two.
+        // Entries that are no longer in use are removed whenever the number of entries is a power
+        // of two.
         if kept.len().is_power_of_two() {
             kept.retain(|_, state| state.strong_count() > 0);
         }

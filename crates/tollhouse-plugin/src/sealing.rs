@@ -1,9 +1,10 @@
 //! Fields of objects that are encrypted (sealed) in the store, by kind and plugin.
 //!
-//! The ciphers and the keys are the model's; here is only what to use them on. Plugins say it of
-//! their own confs. An address with a password in it is a secret in every field of plugins' confs and metadata and of
-//! keepers. Where the store is written for APISIX nodes, which open no such field, it lies there as it is and is sealed
-//! for readers alone.
+//! This module defines which fields are sealed; the ciphers and the keys are in `tollhouse-model`.
+//! Plugins list the secret fields of their confs. An address (URL) that contains a password is a
+//! secret too, in every field of plugin confs, plugin metadata and secret managers. If the store is
+//! written for APISIX nodes, which cannot open such a field, the address is stored in plain text
+//! and is sealed only in answers to readers.
 
 use serde_json::Value;
 use tollhouse_model::Kind;
@@ -14,11 +15,12 @@ use tollhouse_model::encryption::{
 
 use crate::catalogue::Catalogue;
 
-/// Private key of an upstream's client certificate.
+/// Sealed fields of an upstream: the private key of its client certificate.
 const UPSTREAM_FIELDS: &[&str] = &["tls.client_key"];
-/// Private key of an upstream that is part of another object.
+/// Sealed fields of an object that contains an inline upstream: the private key of the upstream's
+/// client certificate.
 const CARRIED_FIELDS: &[&str] = &["upstream.tls.client_key"];
-/// Credentials for secret managers of any kind.
+/// Sealed fields of secret managers of any kind: the credentials with which the gateway logs in.
 const KEEPER_FIELDS: &[&str] =
     &["token", "secret_access_key", "session_token", "auth_config.private_key"];
 
@@ -34,17 +36,17 @@ const KEEPER_SENT_TO: &[&str] = &[
     "auth_config.entries_uri",
 ];
 
-/// Treatment of private keys of certificates while an object is opened.
+/// Treatment of the private keys of certificates when the secrets of an object are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// Opened, for callers that use them.
+    /// Private keys are opened, for callers that use them.
     Opened,
-    /// Left sealed, because they are never shown.
+    /// Private keys stay sealed, because they are never shown.
     Sealed,
 }
 
-/// Object whose secrets are sealed or opened. Sealed values are bound to it and do not open in
-/// another object.
+/// Object whose secrets are sealed or opened. Sealed values are bound to their object, and cannot
+/// be opened in another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectRef<'a> {
     /// Kind of the object that contains the secret.
@@ -60,7 +62,7 @@ impl<'a> ObjectRef<'a> {
         Self { kind, id }
     }
 
-    /// Returns the name to which sealed values are bound.
+    /// Returns the name of the object to which its sealed values are bound.
     pub fn name(self) -> String {
         if self.id.is_empty() {
             String::new()
@@ -70,8 +72,8 @@ impl<'a> ObjectRef<'a> {
     }
 }
 
-/// Returns the dotted paths of the sealed fields of a kind. Plugins list the fields of their confs
-/// themselves.
+/// Returns the dotted paths of the sealed fields in objects of a kind, without those of plugin
+/// confs, which the plugins list.
 pub fn fields_of(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Ssl => &SSL_FIELDS,
@@ -105,7 +107,8 @@ pub fn seal(
     all
 }
 
-/// Seals what readers must not see who may not read secrets: what [`seal`] seals, and addresses in any case.
+/// Seals all values that must be hidden from readers without the right to see secrets: those that
+/// [`seal`] seals, and addresses with passwords even if they are stored in plain text.
 pub fn hide(at: ObjectRef<'_>, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
     seal(at, object, catalogue, keyring);
     let marked = keyring.clone().with_form(Form::Marked);
@@ -114,7 +117,8 @@ pub fn hide(at: ObjectRef<'_>, object: &mut Value, catalogue: &Catalogue, keyrin
     });
 }
 
-/// Fields of a part with addresses that are secret, or with sealed texts, beside those that are secret anyway.
+/// Returns the paths of further fields that contain an address with a password, or a sealed text,
+/// besides the secret `fields`.
 fn addresses(part: &Value, fields: &[&str]) -> Vec<String> {
     let mut found = address_fields(part);
     // A field that holds secrets may be a map or a list of maps, whose texts have paths below its own.
@@ -125,9 +129,9 @@ fn addresses(part: &Value, fields: &[&str]) -> Vec<String> {
     found
 }
 
-/// Seals values again that have an old key or form, and seals plain ones. If a value cannot be
-/// opened with any key, the object stays unchanged, because sealing the value again would turn its
-/// ciphertext into the secret.
+/// Seals all secrets of an object with the newest key and the current form: values with an older
+/// key or form, and values in plain text. If a value cannot be opened with any key, the object
+/// stays unchanged, because sealing the value again would make its ciphertext the secret.
 pub fn reseal(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -158,9 +162,9 @@ pub fn unseal(
     all
 }
 
-/// Opens a stored object, in which all secrets are sealed. A value that cannot be opened with any
-/// key is marked as sealed, and its use reports that. Used as it is, the value would be a secret
-/// known to everyone who has seen the store.
+/// Opens a stored object, in which all secrets are sealed. A value that no key opens is marked as
+/// sealed, so that using it is an error. Otherwise the ciphertext itself would be used as the
+/// secret, although everyone who has seen the store knows it.
 pub fn unseal_stored(
     at: ObjectRef<'_>,
     object: &mut Value,
@@ -180,9 +184,9 @@ pub struct HiddenValue {
     pub owner: String,
     /// Dotted path of the secret field.
     pub field: String,
-    /// Text that is shown instead of the secret.
+    /// Sealed text, which is shown instead of the secret.
     pub text: String,
-    /// The fields beside it that decide where it is sent, addresses among them opened.
+    /// Values of the fields that decide where the secret is sent; addresses among them are opened.
     pub sent_to: Value,
 }
 
@@ -255,7 +259,8 @@ fn each_part(
         | Kind::ConsumerGroup
         | Kind::Proto => {}
     }
-    // For an auth plugin, credentials of consumers have other secret fields than confs of routes.
+    // Confs of auth plugins in consumers and credentials have other secret fields than those in
+    // routes.
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (part, conf) in confs {

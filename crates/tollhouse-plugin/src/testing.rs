@@ -26,9 +26,9 @@ pub use outcome::{Outcome, Reply};
 mod fake;
 mod outcome;
 
-/// Plugin under test, with its environment.
+/// Test harness: the plugin under test, with consumers, services and a virtual clock.
 pub struct Harness {
-    /// Plugin under test, with its conf.
+    /// Handler of the plugin under test, compiled from its conf.
     pub handler: SharedHandler,
     /// Services that the plugin under test uses.
     pub services: Arc<Services>,
@@ -53,7 +53,7 @@ impl ConsumerIndex for TestConsumers {
     }
 }
 
-/// Configures `P` in a route.
+/// Compiles plugin `P` with `conf` as in a route, without other plugins and without metadata.
 ///
 /// # Errors
 /// If `conf` is invalid; the text is that of the Admin API after `err: `.
@@ -64,7 +64,8 @@ pub fn configure<P: Plugin>(
     configure_among::<P>(conf, services, &Catalogue::new([PluginType::new::<P>()]), None)
 }
 
-/// Configures `P` in a route, with other plugins and with metadata.
+/// Compiles plugin `P` with `conf` as in a route; `catalogue` holds the other plugins, and
+/// `metadata` is the plugin's metadata.
 ///
 /// # Errors
 /// If `conf` is invalid.
@@ -79,20 +80,21 @@ pub fn configure_among<P: Plugin>(
 }
 
 impl Harness {
-    /// Returns a harness with a valid conf.
+    /// Returns a harness for plugin `P` with `conf`, which must be valid.
     pub fn new<P: Plugin>(conf: &Value) -> Self {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure::<P>(conf, &services).expect("the conf is good");
         Self::with(handler, services)
     }
 
-    /// Returns the error text of a conf; empty if it is valid.
+    /// Returns the error text for `conf`; empty if the conf is valid.
     pub fn refusal<P: Plugin>(conf: &Value) -> String {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         configure::<P>(conf, &services).err().map(String::from).unwrap_or_default()
     }
 
-    /// Returns a harness with a valid conf and definitions of gRPC services.
+    /// Returns a harness for plugin `P` with `conf`, which must be valid, and with definitions of
+    /// gRPC services.
     pub fn among_protos<P: Plugin>(conf: &Value, protos: &Protos) -> Self {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let catalogue = Catalogue::new([PluginType::new::<P>()]);
@@ -149,14 +151,14 @@ impl Harness {
         self.run(&mut exchange)
     }
 
-    /// Sends a prepared request through the request phases.
+    /// Sends the request `exchange` through the request phases.
     pub fn run(&mut self, exchange: &mut FakeExchange) -> Outcome {
         exchange.now_ms = exchange.now_ms.max(self.now_ms);
         self.run_as(exchange, None)
     }
 
-    /// Sends a prepared request through the request phases, as if an auth plugin had identified
-    /// `username` before.
+    /// Sends the request `exchange` through the request phases, as if an auth plugin had identified
+    /// the consumer `username` before.
     pub fn run_as(&mut self, exchange: &mut FakeExchange, username: Option<&str>) -> Outcome {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -241,7 +243,7 @@ impl Harness {
         if is_refused {
             return Reply::refused(FilterFailure::Unreadable);
         }
-        // A filter may need a body that the client does not get.
+        // Filters also run if one of them needs a body that the client does not get.
         let is_read = facts.has_body || filters.iter().any(|(_, it)| it.reads_unsent_body());
         let pieces = if has_body && is_read { body } else { &[] };
         match outcome::filtered(&mut filters, pieces, trailers, &mut edits) {

@@ -1,4 +1,4 @@
-//! Validation of the plugins in an object. Problems are in the words of operators.
+//! Validation of the plugins in an object. Problems have texts for operators.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::scope::{Scope, Services};
 /// Role of auth plugin confs in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The plugin verifies requests.
+    /// The conf configures how the plugin checks requests.
     Verifier,
-    /// Identity of a consumer, in consumers and credentials.
+    /// The conf is the credential of a consumer, in consumers and credentials.
     Identity,
-    /// The plugin acts on connections below HTTP, in stream routes.
+    /// The conf applies to connections below HTTP, in stream routes.
     Connection,
 }
 
@@ -48,7 +48,7 @@ pub struct Surroundings<'a> {
     pub services: &'a Arc<Services>,
     /// Metadata objects, by plugin name.
     pub metadata: &'a BTreeMap<String, Value>,
-    /// gRPC service definitions beside the object.
+    /// gRPC service definitions (`protos`) of the same configuration.
     pub protos: &'a Protos,
 }
 
@@ -70,7 +70,8 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
             problems.push(not_for_connections(name, path));
             continue;
         }
-        // Checked before compilation, where the ciphertext would be taken for the secret.
+        // Sealed values are reported before compilation, which would use the ciphertext as the
+        // secret.
         if let Some(field) = encryption::sealed_field(&conf.conf) {
             problems.push(unopened(format!("{path}.{field}")));
             continue;
@@ -126,10 +127,11 @@ fn each_at(value: &Value, pattern: &str, found: String, visit: &mut dyn FnMut(&V
     }
 }
 
-/// Schema error if no branch matches.
+/// Start of the schema error for a value that matches no alternative of `oneOf` or `anyOf`.
 const NO_BRANCH: &str = "matches none";
 
-/// Returns a hint if a conf has only some of the fields that belong together.
+/// Returns a hint if a conf has only some of the fields that an alternative of the schema requires
+/// together.
 fn lacking(schema: &Value, conf: &Value) -> Option<String> {
     let branches = ["oneOf", "anyOf"].into_iter().filter_map(|kind| schema.get(kind)?.as_array());
     let parted = branches.flatten().filter_map(|branch| {
@@ -158,8 +160,8 @@ pub fn not_for_connections(name: &str, path: String) -> Problem {
     Problem::error(path, reason).with_hint("use it in a route, or remove it")
 }
 
-/// Returns the problem of an encrypted value that no key opens. Such a value must never be used as
-/// the secret.
+/// Returns the problem of a sealed value that no key opens. Such a value must never be used as the
+/// secret.
 pub fn unopened(path: String) -> Problem {
     let hint = "put the keyring back that it was sealed with, or write the value anew";
     Problem::error(path, "the value is sealed, and no key of the keyring opens it").with_hint(hint)

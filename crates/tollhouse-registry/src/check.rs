@@ -141,7 +141,8 @@ pub(crate) fn details(details: &DetailsChange) -> Result<(), Refusal> {
     exports(details.export_to.as_deref().unwrap_or_default())
 }
 
-/// Checks the namespaces that may see the services of another one.
+/// Checks the field `export_to`, the names of the namespaces that may see a service or namespace:
+/// their number, and the length of each.
 pub(crate) fn exports(names: &[String]) -> Result<(), Refusal> {
     let is_bad =
         names.len() > EXPORTS_MAX || names.iter().any(|name| is_longer(name, NAMESPACE_CHARS_MAX));

@@ -52,7 +52,7 @@ pub(crate) struct MemoryUse {
 }
 
 impl MemoryUse {
-    /// An empty account with this bound in bytes.
+    /// Creates a count of zero bytes in use; `max` is the total bound in bytes.
     pub(crate) fn at_most(max: usize) -> Self {
         Self { bytes: [0; 3], max }
     }

@@ -110,10 +110,10 @@ impl ServiceView {
 #[derive(Debug, Clone)]
 pub struct NamespaceView {
     pub namespace: Arc<Namespace>,
-    /// Differs after any of its services was created, changed or deleted; changes of instances do
-    /// not matter.
+    /// Changes when a service in the namespace is created, changed or deleted, but not when only
+    /// instances change.
     pub services_revision: Revision,
-    /// Changes when any of its aliases is created, changed or deleted.
+    /// Changes when an alias in the namespace is created, changed or deleted.
     pub aliases_revision: Revision,
     pub services: Chunked<Service>,
     pub aliases: Chunked<Alias>,

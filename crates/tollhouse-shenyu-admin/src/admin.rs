@@ -64,7 +64,7 @@ pub struct Options {
 pub enum Beginning {
     /// The initial rows of ShenYu's admin: plugins, dictionary, a namespace, a role and a user.
     Admin,
-    /// No rows, for a listener that serves only the gateway's own interface.
+    /// No rows: the admin serves the gateway's local interface only.
     Nothing,
 }
 

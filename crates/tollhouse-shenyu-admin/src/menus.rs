@@ -112,7 +112,7 @@ impl Entry {
     }
 }
 
-/// Texts of a menu.
+/// Name, title and icon of a menu.
 #[derive(Clone, Copy)]
 struct Label<'a> {
     name: &'a str,

@@ -100,9 +100,10 @@ impl ShenyuAdmin {
             .collect()
     }
 
-    /// Returns a recorded change with its details: `rows`, each with `object`, `name`, `deed`,
-    /// `before` and `after`, then `more` and `is_cut`. The details are `null` if none were
-    /// recorded.
+    /// Returns a recorded change with its details, or `null` details if none were recorded. `rows`
+    /// lists the changed objects: `object`, `name`, `deed` (`create`, `replace` or `delete`),
+    /// `before`, `after` and `has_other_secrets`. `more` is the number of rows left out; `is_cut`
+    /// tells whether `before` and `after` were left out of large rows.
     pub fn change_record_in_full(&self, id: &str) -> Option<(ChangeRecord, Value)> {
         let tables = self.book.read();
         let stored = tables.get(Table::Record, id)?;

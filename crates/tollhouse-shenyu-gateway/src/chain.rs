@@ -263,8 +263,8 @@ impl Chain {
         page.or_else(|| built_in_page(uri))
     }
 
-    /// Runs the plugins once. A verdict that sends the request to a node comes with the node's
-    /// target.
+    /// Runs the plugins in order until one decides about the request. With `Verdict::Node`, the
+    /// number is the index of the node's target in `targets`.
     async fn pass<'o>(
         &self,
         cx: &mut RequestContext<'_>,

@@ -45,9 +45,9 @@ pub enum HandleError {
         member: &'static str,
         /// Given value.
         value: i64,
-        /// Lower bound.
+        /// Smallest accepted value.
         least: i64,
-        /// Upper bound.
+        /// Greatest accepted value.
         most: i64,
     },
 }

@@ -18,7 +18,7 @@ const HEALTH_PATH: &str = "/actuator/health";
 /// Body of the answer to a health check.
 pub const HEALTHY: &str = r#"{"status":"UP"}"#;
 
-/// Request headers that pages may send in addition to configured ones. The list is ShenYu's.
+/// Request headers that CORS responses always allow, as in ShenYu; configured headers are added.
 const ALLOWED_HEADERS: &str = "x-requested-with, authorization, Content-Type, credential, X-XSRF-TOKEN, \
                                token, username, client, ShenYu-Authorization";
 

@@ -34,7 +34,7 @@ impl Readers {
         Arc::new(Self { options, dialect, idle: Mutex::default(), permits })
     }
 
-    /// Reads all rows of the question at a single revision.
+    /// Reads the entries that `question` selects, all at one revision.
     pub(crate) async fn read(self: &Arc<Self>, question: Question) -> Result<Listing, StoreError> {
         let readers = Arc::clone(self);
         let task = tokio::spawn(async move { readers.read_now(&question).await });

@@ -162,7 +162,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns the earlier of deadline and nudge.
+    /// Returns the next time to wake the task: the deadline, or an earlier additional wake-up (see
+    /// [`Timer::nudge`]).
     fn due_ms(&self) -> u64 {
         self.deadline_ms.get().min(self.nudge_ms.get())
     }

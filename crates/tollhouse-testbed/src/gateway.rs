@@ -6,23 +6,23 @@ use std::path::Path;
 /// Ports of the listeners on loopback; 0 is off.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listen {
-    /// Data plane.
+    /// Port of the data plane without TLS.
     pub http: u16,
-    /// Data plane over TLS.
+    /// Port of the data plane over TLS.
     pub https: u16,
-    /// TCP of the stream proxy.
+    /// TCP port of the stream proxy.
     pub stream_tcp: u16,
-    /// UDP of the stream proxy.
+    /// UDP port of the stream proxy.
     pub stream_udp: u16,
-    /// Admin API.
+    /// Port of the Admin API.
     pub admin: u16,
-    /// Metrics.
+    /// Port of the metrics.
     pub metrics: u16,
-    /// Registry over gRPC.
+    /// Port of the registry over gRPC.
     pub registry_grpc: u16,
-    /// Registry over HTTP.
+    /// Port of the registry over HTTP.
     pub registry_http: u16,
-    /// ShenYu's admin.
+    /// Port of ShenYu's admin.
     pub shenyu: u16,
 }
 

@@ -95,8 +95,9 @@ impl Haproxy<'_> {
     /// Name of the configuration file.
     pub const FILE: &'static str = "haproxy.cfg";
 
-    /// Returns the configuration file. HAProxy reserves two open files per connection in advance,
-    /// but idle connections never need the second.
+    /// Returns the text of the configuration file. `no strict-limits` lets HAProxy start with fewer
+    /// open files than the two per connection that it reserves, because idle connections need only
+    /// one.
     pub fn text(&self) -> String {
         let Self { threads, defaults, sections } = self;
         format!(

@@ -36,7 +36,8 @@ pub enum EnumForm {
 /// Rule for fields that the message does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Defaults {
-    /// Writes fields of proto3 that are indistinguishable from their default.
+    /// Writes proto3 fields without presence (scalars, enums, lists and maps) with their default
+    /// value.
     #[default]
     Auto,
     /// Additionally writes scalars of proto2 with their declared default.
@@ -44,7 +45,7 @@ pub enum Defaults {
     Nothing,
 }
 
-/// Minimum number of bytes requested at a time.
+/// Smallest output size, in bytes, for which `may_grow` is called.
 const GRANT_BYTES_MIN: usize = 1024;
 
 /// Reason why a message cannot be written.

@@ -45,9 +45,9 @@ pub enum StatusError {
 }
 
 impl Status {
-    /// Appends `{"error": {"code": …, "message": …, "details": […]}}`. With `details`, a definition
-    /// and the name of a type in it, details are decoded as messages of that type; without, they are
-    /// written as type and base64.
+    /// Appends `{"error": {"code": …, "message": …, "details": […]}}`. `details` is a definition
+    /// and the name of a type in it: the status details are decoded as messages of that type. With
+    /// `None`, each is written as its type and its bytes in base64.
     ///
     /// # Errors
     /// If a detail is not a valid message of the type, or the type does not exist.

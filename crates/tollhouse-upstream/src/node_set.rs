@@ -23,7 +23,7 @@ use crate::node::{Node, NodeAddress, Vitals};
 use crate::pick::{NodeIndex, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 use crate::ramp::{self, Arrival};
 
-/// Definition of a set; two sets with equal recipes are interchangeable.
+/// Parameters from which a node set is built; sets with equal recipes are interchangeable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Recipe {
     pub(crate) nodes: Vec<upstream::Node>,

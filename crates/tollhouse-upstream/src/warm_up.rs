@@ -13,7 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 
-/// Interval between checks of the upstreams with slow start; the shortest interval of a step.
+/// Interval at which due steps of slow start are performed, and thus the minimum duration of a
+/// step.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// Upstreams with nodes in slow start, and the task that raises their weights.

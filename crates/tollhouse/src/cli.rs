@@ -1,4 +1,4 @@
-//! The command line: all commands, and the module that runs each.
+//! Command line of `tollhouse`: definition of all commands, and the module that runs each.
 
 mod admin_client;
 mod backup;

@@ -8,14 +8,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Allocator with a heap per thread, which suits one thread per core: other threads seldom free its
-/// memory.
+/// Allocator with a heap per thread. This suits one worker thread per core, because memory is
+/// seldom freed by another thread than the one that allocated it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // The allocator requests huge pages and would fill a tenth of them, which wastes 23 MiB.
-    // Allocations here are small and many, so that huge pages bring no gain. A failure is harmless.
+    // The allocator requests huge pages but would use only a tenth of them, which wastes 23 MiB.
+    // The gateway's allocations are many and small, so that huge pages bring no gain. A failure is
+    // harmless.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = cli::Arguments::parse();
     match cli::run(arguments) {

@@ -3,9 +3,10 @@
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// Lines outside tests above which a file should be split.
+/// Number of lines outside tests above which a file should be split.
 const FILE_LINES_SOFT_MAX: usize = 400;
-/// Lines outside tests above which a file must be split, because it no longer has a single purpose.
+/// Number of lines outside tests above which a file must be split, because it no longer has a
+/// single purpose.
 const FILE_LINES_MAX: usize = 800;
 /// Length above which a file header is a manual page and belongs elsewhere; plugins are excepted,
 /// because their header is their manual page.

@@ -11,11 +11,11 @@ type Answer<'v> = Result<Value<'v>, Fault>;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS_AND_DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const DIGITS: &[u8] = b"0123456789";
-/// Maximum length of a random text, enough for bodies whose size matters.
+/// Maximum length of a random text in bytes: enough for request bodies of a chosen size.
 const TEXT_BYTES_MAX: i64 = 1024 * 1024;
-/// Minimum length of the text of `randomString 0`, as in ghz.
+/// Minimum length in bytes of the text that `randomString 0` returns, as in ghz.
 const ANY_LENGTH_MIN: i64 = 2;
-/// Maximum length of the text of `randomString 0`, as in ghz.
+/// Maximum length in bytes of the text that `randomString 0` returns, as in ghz.
 const ANY_LENGTH_MAX: i64 = 16;
 
 pub(super) fn uuid<'v>(context: &mut Context<'_>, _: &[Value<'v>]) -> Answer<'v> {
@@ -101,8 +101,8 @@ fn characters<'v>(context: &mut Context<'_>, from: &[u8], length: i64) -> Answer
     Ok(Value::text(text.collect()))
 }
 
-/// Requires a whole number. Templates of ghz use only numbers here, so that a text is an error and
-/// does not count as zero.
+/// Returns the value if it is a whole number. A text is an error and does not count as zero,
+/// because ghz accepts only numbers.
 fn whole(value: &Value<'_>) -> Result<i64, Fault> {
     match value {
         Value::Integer(number) => Ok(*number),
@@ -114,14 +114,14 @@ pub(super) fn now<'v>(context: &mut Context<'_>, _: &[Value<'v>]) -> Answer<'v> 
     Ok(Value::Time(context.unix_ns))
 }
 
-/// `date LAYOUT TIME`; the time may be seconds of Unix time.
+/// `date LAYOUT TIME`: formats a time, or a number of seconds of Unix time.
 pub(super) fn date<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let mut out = String::new();
     layout::format(instant(context, &values[1]), &values[0].to_text(), &mut out);
     Ok(Value::text(out))
 }
 
-/// `dateInZone LAYOUT TIME ZONE`; only UTC is supported.
+/// `dateInZone LAYOUT TIME ZONE`: formats a time as [`date`] does. UTC is the only supported zone.
 pub(super) fn date_in_zone<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let zone = values[2].to_text();
     if !matches!(&*zone, "" | "UTC" | "GMT" | "Etc/UTC" | "Z") {
@@ -155,8 +155,8 @@ pub(super) fn unix_epoch<'v>(context: &mut Context<'_>, values: &[Value<'v>]) ->
     Ok(Value::text(instant(context, &values[0]).div_euclid(1_000_000_000).to_string()))
 }
 
-/// Converts a time or seconds of Unix time; other values yield the time of the request, as in
-/// sprig.
+/// Converts a time, or a number of seconds of Unix time, to nanoseconds. Other values yield the
+/// time of the request, as in sprig.
 fn instant(context: &Context<'_>, value: &Value<'_>) -> i64 {
     match value {
         Value::Time(time) => *time,

@@ -7,7 +7,7 @@ use super::compare::equals;
 
 type Answer<'v> = Result<Value<'v>, Fault>;
 
-/// Maximum length of a generated list; each element is a step of a `range`.
+/// Maximum number of elements of a generated list, which limits the steps of a `range` over it.
 const LIST_LENGTH_MAX: i64 = 10_000;
 
 pub(super) fn int<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {

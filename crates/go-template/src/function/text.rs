@@ -16,7 +16,8 @@ fn made<'v>(text: impl Into<String>) -> Answer<'v> {
     Ok(Value::text(text.into()))
 }
 
-/// Limits the length of results, so that a chain of functions cannot exhaust the memory.
+/// Refuses results longer than [`OUTPUT_BYTES_MAX`], so that a chain of functions cannot exhaust
+/// the memory.
 fn bounded(bytes: usize) -> Result<(), Fault> {
     if bytes > OUTPUT_BYTES_MAX {
         return Err(format!("{bytes} bytes are more than the {OUTPUT_BYTES_MAX} offered").into());

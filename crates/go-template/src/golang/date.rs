@@ -25,7 +25,8 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Elements of a layout; longer ones precede their prefixes.
+/// Elements of a layout. An element precedes its own prefixes, so that the first match is the
+/// longest.
 const PARTS: [&str; 26] = [
     "January", "Jan", "Monday", "Mon", "MST", "2006", "-07:00", "-0700", "-07", "Z07:00", "Z0700",
     "01", "02", "03", "04", "05", "06", "15", "_2", "PM", "pm", "1", "2", "3", "4", "5",

@@ -14,7 +14,7 @@ pub fn to_text(value: &impl Serialize) -> String {
     String::from_utf8(bytes).expect("JSON is text")
 }
 
-/// Compact layout, with texts and numbers as in Go.
+/// Formatter of `serde_json`: compact layout, with texts and numbers written as in Go.
 struct Go;
 
 impl Formatter for Go {

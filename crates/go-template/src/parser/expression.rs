@@ -75,7 +75,8 @@ impl Parser<'_> {
             Token::Text(text) => Operand::Text(text.into()),
             Token::Integer(number) => Operand::Integer(number),
             Token::Float(number) => Operand::Float(number),
-            // A field of the request could be mistaken for a field of the value that `.` is here.
+            // Inside `range` and `with`, `.Name` would be a field of the current value, not of the
+            // request; it is refused to avoid confusion.
             Token::Field(name) if self.dots > 0 => {
                 let why = format!("inside `range` and `with`, `.` is another; write `$.{name}`");
                 return Err(self.error(at, why));
@@ -175,7 +176,8 @@ impl Parser<'_> {
     }
 }
 
-/// Permission to use `.Format`: only at the start of a command, because it consumes the next value.
+/// Permission to use `.Format`. It is allowed only at the start of a command, because it takes the
+/// next value as its argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MayFormat {
     Yes,

@@ -1,13 +1,13 @@
 //! Error messages for invalid JSON, in the words of the decoder that APISIX uses (lua-cjson):
 //! `Expected value but found invalid token at character 1`.
 //!
-//! Runs only after the real decoder has refused a text. A few errors of that decoder are not found
-//! here.
+//! Used only after the JSON decoder has refused a text. This module finds most syntax errors, but
+//! not all that the decoder reports.
 
-/// Maximum nesting that lua-cjson accepts.
+/// Maximum nesting depth that lua-cjson accepts.
 const DEPTH_MAX: usize = 1000;
 
-/// Describes the first syntax error; `None` if the syntax has none.
+/// Describes the first syntax error; `None` if this module finds none.
 pub(super) fn describe(body: &[u8]) -> Option<String> {
     let mut scan = Scan { body, at: 0, depth: 0 };
     scan.document().err()
@@ -49,7 +49,7 @@ impl Token {
     }
 }
 
-/// A token and its position.
+/// Token with its position in the text.
 #[derive(Clone, Copy)]
 struct Lexeme {
     token: Token,

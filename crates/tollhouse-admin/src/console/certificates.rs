@@ -27,7 +27,7 @@ const ROWS_MAX: usize = 200;
 /// Prefix of the ids of ACME certificates.
 const RENEWED: &str = "acme-";
 
-/// Days before expiry from which a certificate has a fault.
+/// Number of days before its expiry from which a certificate is listed with a fault.
 const ENDS_SOON_DAYS: i64 = 30;
 
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
@@ -49,7 +49,7 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": list }))
 }
 
-/// Request body: the new certificate, and its key if that changes too.
+/// Request body of a check: the new certificate, and its private key if that changes too.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Renewal {
@@ -58,8 +58,8 @@ struct Renewal {
     key: Option<String>,
 }
 
-/// Compares a new certificate with the stored one, and checks whether the stored key and the given
-/// key match it. Writes nothing.
+/// Compares a new certificate with the stored one, and checks whether the stored private key and a
+/// given one match the new certificate. Writes nothing.
 pub(super) async fn check(
     admin: &Admin,
     call: &Call,

@@ -21,14 +21,14 @@ use crate::reply::Reply;
 const ROWS: usize = 50;
 const ROWS_SHOWN_MAX: usize = 200;
 
-/// Limit of differences per row in a list.
+/// Maximum number of differences per change in a list of changes.
 const DIFFERENCES_LISTED: usize = 3;
 
-/// Limit of differences for a single change.
+/// Maximum number of differences in the answer about a single change.
 const DIFFERENCES_MAX: usize = 500;
 
-/// Returns changes, newest first. Arguments filter by `kind`, `id`, `actor` and `way`, and by
-/// revisions `before` one.
+/// Returns changes, newest first. The arguments `kind`, `id`, `actor` and `way` filter them;
+/// `before` selects the changes older than a revision.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let number = |name: &str| argument(name).and_then(|text| text.parse::<u64>().ok());
@@ -40,7 +40,7 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let is_about = |path: &str| {
         let (collection, rest) = path.split_once('/').unwrap_or((path, ""));
         kind.is_none_or(|kind| kind == collection)
-            // The history of an object includes objects below it.
+            // The changes of an object include those of objects below it, such as credentials.
             && id.is_none_or(|id| rest == id || rest.strip_prefix(id).is_some_and(|it| it.starts_with('/')))
     };
     let is_wanted = |revision: Revision, row: &Summary| {
@@ -105,7 +105,7 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     value["differences"] = differences::between(&before, &after, DIFFERENCES_MAX).into();
     value["before"] = before;
     value["after"] = after;
-    // For an import, `before` already contains these objects.
+    // For an import, `before` contains all objects, also those in `below`.
     let below = row.below.iter().filter(|_| row.path != IMPORTED);
     value["below"] = below.map(|(path, _)| path.as_str()).collect();
     value["current_revision"] = current.into();
@@ -147,7 +147,7 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
     let (before, after) = sides(admin, row);
     let both = !before.is_null() && !after.is_null();
     let differences = if both {
-        // One more than the limit, to detect that there are more.
+        // One difference more than the limit is requested, to detect that there are more.
         differences::between(&before, &after, DIFFERENCES_LISTED + 1)
     } else {
         Vec::new()
@@ -170,8 +170,8 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
     })
 }
 
-/// Objects before and after the change, with secrets sealed; for an import, maps from path to
-/// object.
+/// Returns the object before and after the change, with secrets sealed. For an import, both are
+/// maps from path to object.
 fn sides(admin: &Admin, row: &ChangeRow) -> (Value, Value) {
     if row.path != IMPORTED || row.is_cut {
         let side = |stored: &Option<String>| visible_object(admin, &row.path, stored.as_deref());
@@ -190,7 +190,7 @@ fn sides(admin: &Admin, row: &ChangeRow) -> (Value, Value) {
     (before, after.collect())
 }
 
-/// The object with its secrets sealed; `null` if it did not exist.
+/// Returns the object with its secrets sealed; `null` if it did not exist.
 fn visible_object(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
     let Some(mut value) = stored.and_then(|text| serde_json::from_str(text).ok()) else {
         return Value::Null;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// At most `max` differences. `update_time` is ignored, because every write changes it.
+/// Returns at most `max` differences. `update_time` is ignored, because every write changes it.
 pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
     let mut differences = Vec::new();
     let mut place = String::new();
@@ -14,8 +14,8 @@ pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
 /// Field that every write changes and that comparisons therefore ignore.
 const UPDATE_TIME: &str = "update_time";
 
-/// Recursive; the depth is bounded, because stored objects were checked against
-/// `limits::DEPTH_MAX`.
+/// Adds the differences at and below `place`. Recursive; the depth is bounded, because stored
+/// objects were checked against `limits::DEPTH_MAX`.
 fn compare(place: &mut String, before: &Value, after: &Value, max: usize, found: &mut Vec<Value>) {
     if before == after || found.len() >= max {
         return;
@@ -79,7 +79,8 @@ fn push(
     found.push(difference);
 }
 
-/// Names of both objects without duplicates, in the order in which they were written.
+/// Returns the member names of both objects without duplicates, in the order in which they were
+/// written.
 fn names<'v>(old: &'v Map<String, Value>, new: &'v Map<String, Value>) -> Vec<&'v String> {
     old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))).collect()
 }

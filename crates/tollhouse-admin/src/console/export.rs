@@ -1,5 +1,5 @@
 //! `GET /console/v1/export`: objects of the store as a document for import: all, or selected by
-//! kind, search or ids. Secrets are sealed as for `tollhouse export`. In plain text they are
+//! kind, search or ids. Secrets are sealed as for `tollhouse export`. Secrets in plain text are
 //! returned only on request, only for keys of the role admin, and never to a page of the console.
 
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ use crate::options::Role;
 use crate::reply::Reply;
 use crate::transfer::{self, Objects};
 
-/// Limit of ids per request; larger than a page of a list.
+/// Maximum number of ids per request; higher than the size of a page in lists.
 const IDS_MAX: usize = 1000;
 
 /// Returns the export of all objects as a download.
@@ -73,7 +73,8 @@ pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     Ok(reply.with(CONTENT_DISPOSITION, HeaderValue::from_static(name)))
 }
 
-/// Paths of the selected objects; `None` for all. Credentials are exported with their consumer.
+/// Returns the paths of the selected objects; `None` for all. Credentials are exported with their
+/// consumer.
 async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, Reply> {
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let Some(kind) = argument("kind") else {
@@ -121,7 +122,7 @@ enum Secrets {
     Revealed,
 }
 
-/// The objects with their secrets in the requested form. Yields regularly to other tasks.
+/// Returns the objects with their secrets in the requested form. Yields regularly to other tasks.
 async fn with_secrets(admin: &Admin, objects: Objects, secrets: Secrets) -> Vec<(Kind, Value)> {
     let parts = &admin.parts;
     let marked = parts.keyring.as_ref().clone().with_form(Form::Marked);

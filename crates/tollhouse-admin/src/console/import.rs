@@ -30,19 +30,19 @@ use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
 
-/// Largest document in bytes: some thousand objects, so that one commit has room for the new and
-/// the previous objects.
+/// Maximum size of a document in bytes: some thousand objects, so that one commit has room for the
+/// new and the previous objects.
 pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Limits of listed changes, and of differences per change; the plan contains the full number of
-/// changes.
+/// Maximum number of changes that the plan lists, and of differences per change. The plan also
+/// contains the total number of changes.
 const CHANGES_TOLD_MAX: usize = 500;
 const DIFFERENCES_MAX: usize = 100;
 
 /// Maximum number of problems in an answer.
 const PROBLEMS_TOLD_MAX: usize = 200;
 
-/// Import after comparison with the store and validation.
+/// Import whose document has been validated and compared with the store.
 struct Import {
     /// Revision of the stored objects that were compared.
     revision: Revision,
@@ -50,12 +50,12 @@ struct Import {
     steps: Vec<Step>,
     problems: Vec<Value>,
     problem_count: usize,
-    /// Problems that the data plane would report, in its words.
+    /// Problems that the data plane would report about the imported objects.
     warnings: Vec<Value>,
     is_refused: bool,
 }
 
-/// Returns the plan, or carries it out.
+/// Returns the plan of the import, or carries out the import.
 pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
     if admin.document.is_some() {
@@ -104,7 +104,7 @@ async fn carry_out(admin: &Admin, call: &Call, import: &Import) -> Result<Reply,
     Ok(problems::with_problems(reply, import.warnings.clone()))
 }
 
-/// Revision in `If-Match`, if there is one.
+/// Returns the revision in the header `If-Match`, if there is one.
 fn expected(call: &Call) -> Result<Option<Revision>, Reply> {
     let Some(tag) = call.headers.get(IF_MATCH) else { return Ok(None) };
     let number = tag.to_str().ok().and_then(|tag| tag.trim().trim_matches('"').parse().ok());
@@ -133,8 +133,8 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
     parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
 }
 
-/// Problems of sealed values that no key opens, and of masked values that the caller's role may not
-/// use. The rules are those of a write of a single object.
+/// Returns the problems of sealed values that no key opens, and of masked values that the caller's
+/// role may not use. The rules are those for writing a single object.
 async fn refused_values(
     admin: &Admin,
     call: &Call,
@@ -143,7 +143,7 @@ async fn refused_values(
     let role = auth::caller_role(&admin.parts.options, call);
     let mut problems = Vec::new();
     for item in &document.items {
-        // Unparsable items are reported later.
+        // Items that cannot be parsed are reported by the later checks.
         let Ok(mut value) = item.value() else { continue };
         let path = transfer::path_of(item.kind, &item.id);
         let before = admin.parts.store.get(&admin.key_of(&path)).await?;
@@ -210,15 +210,15 @@ async fn compare(
     Ok(import)
 }
 
-/// Compiles the objects as the data plane would, and adds the problems found as warnings. A warning
-/// does not block the import.
+/// Compiles the objects as the data plane would, and adds the problems as warnings. A warning does
+/// not prevent the import.
 async fn foresee(
     admin: &Admin,
     import: &mut Import,
     mut document: Document,
     places: &HashMap<String, String>,
 ) -> Result<(), Reply> {
-    // These have been told.
+    // The problems of the document itself have been reported already.
     document.problems = Problems::new();
     let gone = import.steps.iter().filter(|step| step.after.is_none());
     let gone: HashSet<String> = gone.map(|step| step.path.clone()).collect();
@@ -239,7 +239,8 @@ async fn foresee(
     Ok(())
 }
 
-/// Position of each object in the document, by its path in the store.
+/// Returns the position of each object in the document, such as `routes[0]`, by its path in the
+/// store.
 fn places(document: &Document) -> HashMap<String, String> {
     document.items.iter().map(|it| (transfer::path_of(it.kind, &it.id), it.path.clone())).collect()
 }
@@ -335,7 +336,7 @@ fn counts(plan: &Plan) -> Value {
     })
 }
 
-/// The plan for display, with secrets masked on both sides.
+/// Returns the plan for display. Secrets are masked in old and new values.
 fn plan_view(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
     // Masking encrypts with a random key: every value that this changes is a secret.
     let keyring = Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))?;
@@ -350,7 +351,8 @@ fn plan_view(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply
     value["problems"] = import.problems.clone().into();
     value["problem_count"] = import.problem_count.into();
     value["valid"] = (!import.is_refused && size.is_ok()).into();
-    // Determined in the plan, because after the import it would be too late.
+    // The plan already reports that the import is too large for one commit, so that the user does
+    // not learn it only from the import.
     value["too_large"] = size.err().map(|refusal| refusal.error_text()).into();
     value["can_be_undone"] = (!row.is_cut && !row.was_to_end).into();
     Ok(value)
@@ -383,7 +385,7 @@ fn change_view(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
     view
 }
 
-/// Changed secrets, which look equal after masking but are listed too.
+/// Returns the differences in secrets, which the comparison of masked values does not show.
 fn hidden_changes(change: &Change, shown: &[Value]) -> Vec<Value> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
     let all = differences::between(&old.value, &new.value, DIFFERENCES_MAX);

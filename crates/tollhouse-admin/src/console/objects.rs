@@ -19,19 +19,21 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Number of rows per page, by default.
+/// Default number of rows per page.
 const ROWS: usize = 50;
 
 /// Maximum number of rows per page.
 const ROWS_MAX: usize = 500;
 
-/// Limit of examined problems; a configuration with more has a common cause.
+/// Maximum number of problems that are assigned to objects. More problems usually have a common
+/// cause.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// Limit of listed users of an object; the answer also contains their number.
+/// Maximum number of listed objects that refer to an object; the answer also contains their total
+/// number.
 const USERS_SHOWN_MAX: usize = 100;
 
-/// Limit of secrets whose positions are returned; larger than any object needs.
+/// Maximum number of secrets whose positions are returned; higher than any object needs.
 const SECRETS_TOLD_MAX: usize = 1000;
 
 /// Fields of an object that a row shows, besides the id and plugin names. They never contain
@@ -61,12 +63,13 @@ const FIELDS: [&str; 22] = [
     "update_time",
 ];
 
-/// Returns one page of a search; see [`search`](super::search).
+/// Returns one page of the objects that match a search (see [`search`](super::search)).
 pub(super) async fn list(admin: &Admin, call: &Call, kind: &str) -> Result<Value, Reply> {
     search_in(admin, call, searchable(kind)?.name).await
 }
 
-/// Like [`list`], for objects below another, such as the credentials of a consumer.
+/// Returns one page as [`list`] does, of the objects below another object, such as the credentials
+/// of a consumer.
 pub(super) async fn children(
     admin: &Admin,
     call: &Call,
@@ -107,7 +110,7 @@ async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value
     Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": list }))
 }
 
-/// First problem of each object that the data plane reports, by object path.
+/// Returns the first problem that the data plane reports for each object, by object path.
 fn problems(admin: &Admin) -> HashMap<String, String> {
     let told = admin.parts.console.as_ref().map_or(Value::Null, |source| source.problems());
     let contents = admin.index.contents();
@@ -140,7 +143,7 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
     encrypt::reveal(&path, &mut value, &admin.parts, Role::Viewer);
     let opened = encrypt::opened(&path, &value, &admin.parts);
     let sealed = differences::between(&value, &opened, SECRETS_TOLD_MAX).into_iter();
-    // So that a reference from the caller's own last write is included.
+    // The index catches up first, so that references in the caller's own last write are included.
     admin.index.catch_up().await?;
     let contents = admin.index.contents();
     let users: BTreeSet<&str> = contents.users_of(&path).collect();

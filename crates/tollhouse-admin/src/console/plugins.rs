@@ -51,7 +51,7 @@ fn manual(admin: &Admin, name: &str) -> Option<String> {
     admin.parts.console.as_ref().and_then(|source| source.manual(name))
 }
 
-/// First sentence of a manual page, after its heading.
+/// Returns the first sentence of a manual page after its heading.
 fn summary(page: &str) -> String {
     let is_text = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let paragraph = page.lines().skip_while(|line| !is_text(line)).take_while(is_text);

@@ -12,10 +12,10 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Limit of a request body, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Default duration of a temporary log level, in seconds.
+/// Default time in seconds for which a temporary log level applies.
 const LEVEL_SECONDS: u64 = 600;
 
 #[derive(Deserialize)]
@@ -41,7 +41,8 @@ where
     let source = admin.console()?;
     let value = match (segments, &call.method) {
         (["log", "lines"], &Method::GET) => {
-            // Restricted, because log lines may contain written values.
+            // Only administrators may read the log, because its lines may contain values that
+            // callers have written.
             only_admin()?;
             source.log_lines(argument("from").parse().unwrap_or(0))
         }
@@ -93,8 +94,8 @@ where
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
-/// Compares two load tests. Only one comparison runs at a time, because each starts a process. It
-/// runs on a blocking thread, so that other calls do not wait.
+/// Compares two load tests. Only one comparison runs at a time, because each starts a process. The
+/// comparison runs on a blocking thread, so that other calls do not wait.
 async fn compare(admin: &Admin, before: &str, after: &str) -> Result<Value, Reply> {
     let Ok(_turn) = admin.comparison.try_acquire() else {
         let text = "another comparison is under way; ask again when it has ended";

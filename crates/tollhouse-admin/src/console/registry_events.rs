@@ -11,8 +11,8 @@ use crate::reply::Reply;
 const LINES: usize = 100;
 const LINES_MAX: usize = 1000;
 
-/// Returns events, optionally only of a `namespace`, `service` or `instance`, and only those
-/// `before` a number.
+/// Returns events, newest first. The arguments `namespace`, `service` and `instance` filter them;
+/// `before` selects the events with a lower number.
 pub(super) fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let part = admin.parts.registry.as_ref().ok_or_else(|| {
         let text = "the registry is off; see listen.registry_grpc";
@@ -23,8 +23,8 @@ pub(super) fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let lines = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES);
     let (namespace, service) = (argument("namespace"), argument("service"));
     let (instance, before) = (argument("instance"), number("before").unwrap_or(u64::MAX));
-    // Filtered inside the timeline, because it may hold many thousands of events and a page shows
-    // few.
+    // The timeline itself filters the events, because it may contain many thousands and an answer
+    // has few.
     let (found, kept) = part.registry.timeline().newest(lines.clamp(1, LINES_MAX), |line| {
         line.number < before
             && namespace.is_none_or(|name| *line.service.namespace == *name)

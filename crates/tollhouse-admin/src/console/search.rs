@@ -13,15 +13,15 @@ use crate::index::orders::{Direction, OrderKey, SortBy};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 
-/// Limits of a search text, in bytes and in words.
+/// Maximum length of a search text in bytes, and maximum number of its words.
 const SEARCH_BYTES_MAX: usize = 256;
 const WORDS_MAX: usize = 16;
 
-/// Words that an object must all match.
+/// Search words; an object must match all of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Search(Vec<Word>);
 
-/// Query arguments that are short forms of a search word, with the prefix of that word.
+/// Query arguments that stand for a search word, each with the prefix of that word.
 const ARGUMENTS: [(&str, &str); 5] = [
     ("host", "host:"),
     ("label", "label:"),
@@ -34,7 +34,7 @@ const ARGUMENTS: [(&str, &str); 5] = [
 #[derive(Default)]
 pub(super) struct ListQuery {
     search: Search,
-    /// Sort key and direction; by creation if unset.
+    /// Sort key and direction; with `None`, objects are in order of creation.
     order: Option<(SortBy, Direction)>,
     /// Objects with problems by path, and whether to list only these (`true`) or only the others.
     problems: Option<(HashMap<String, String>, bool)>,
@@ -85,7 +85,7 @@ fn order(text: &str) -> Result<(SortBy, Direction), Reply> {
     Ok((by, direction))
 }
 
-/// A page of paths, and the total number of matches.
+/// Paths of the objects on one page, and the total number of matching objects.
 pub(super) struct PathPage {
     pub(super) total: usize,
     pub(super) paths: Vec<String>,
@@ -139,7 +139,7 @@ pub(super) async fn page(
     }
 }
 
-/// Position from which a walk over a list continues.
+/// Position in a list, after which the next page begins.
 enum Cursor {
     Start,
     /// After an object, in order of creation.
@@ -149,7 +149,7 @@ enum Cursor {
     End,
 }
 
-/// Borrowed form of [`Cursor`], for the current object of a walk.
+/// Borrowed form of [`Cursor`]: the position of the current object.
 enum CursorRef<'a> {
     Created(&'a Creation),
     Ordered(&'a str),
@@ -164,8 +164,7 @@ impl CursorRef<'_> {
     }
 }
 
-/// Objects of a collection after a position, each with the position from which the next page
-/// continues.
+/// Iterates over the objects of a collection after a position, each with its own position.
 fn walk<'k>(
     contents: &'k Contents,
     collection: &'k str,
@@ -191,7 +190,7 @@ fn walk<'k>(
 /// A search word, in lower case where comparisons ignore case.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
-    /// In the id, name, hosts, paths or labels.
+    /// Text in the id, name, hosts, paths or labels of the object.
     Anywhere(String),
     Host(String),
     Label(String),
@@ -199,7 +198,7 @@ enum Word {
     Plugin(String),
     /// Path of a referenced object, such as `upstreams/1`.
     Uses(String),
-    /// Whether the object must be disabled.
+    /// State of the object: disabled (`true`) or enabled.
     Off(bool),
 }
 
@@ -251,15 +250,15 @@ impl Word {
     }
 }
 
-/// Paths of all matching objects of a collection, in order of creation. Yields regularly to other
-/// tasks.
+/// Returns the paths of all matching objects of a collection, in order of creation. Yields
+/// regularly to other tasks.
 pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -> Vec<String> {
     let mut paths = Vec::new();
     let mut last = None;
     loop {
         let mut seen = 0;
         let after = last.take();
-        // The index is unlocked before yielding.
+        // The lock on the index is released before the task yields.
         {
             let contents = admin.index.contents();
             for creation in
@@ -285,8 +284,8 @@ pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -
     }
 }
 
-/// Whether `text` contains `search`, which is in lower case; ASCII case is ignored. No allocation,
-/// because a search compares hundreds of thousands of texts.
+/// Whether `text` contains `search`, which is in lower case; ASCII case is ignored. Does not
+/// allocate, because a search compares hundreds of thousands of texts.
 fn contains(text: &str, search: &str) -> bool {
     let (text, search) = (text.as_bytes(), search.as_bytes());
     search.is_empty() || text.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))

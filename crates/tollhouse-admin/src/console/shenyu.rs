@@ -1,5 +1,5 @@
 //! `/console/v1/shenyu`: ShenYu's plugins, selectors, rules, metadata and applications, in the
-//! format of ShenYu's admin but for callers with a key of this gateway.
+//! format of ShenYu's admin. Callers authenticate with a key of this gateway's Admin API.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ use crate::options::Role;
 use crate::reply::Reply;
 use crate::shenyu::{ShenyuCall, ShenyuSource};
 
-/// Error text if ShenYu's objects are off.
+/// Error text for calls while the gateway keeps no ShenYu objects.
 const OFF: &str = "ShenYu's objects are off here; set listen.shenyu to keep them";
 
-/// The source of ShenYu's objects.
+/// Returns the source of ShenYu's objects.
 ///
 /// # Errors
-/// If ShenYu's objects are off.
+/// If the gateway keeps no ShenYu objects.
 pub(super) fn source(admin: &Admin) -> Result<&dyn ShenyuSource, Reply> {
     let off = || Reply::refusal(StatusCode::NOT_FOUND, OFF);
     admin.parts.shenyu.as_deref().ok_or_else(off)

@@ -1,4 +1,5 @@
-//! Changes of ShenYu's objects in the list of changes. ShenYu's admin records them.
+//! Changes of ShenYu's objects in the list of changes. Their rows come from the emulated ShenYu
+//! admin, which records them itself.
 
 use serde_json::{Value, json};
 use tollhouse_model::change_row::{ChangeKind, Way};
@@ -11,7 +12,7 @@ use crate::shenyu::ShenyuChange;
 /// Reason why these changes cannot be undone.
 pub(super) const NO_UNDO: &str = "changes of ShenYu's objects cannot be undone here; write the previous object, which is shown beside";
 
-/// Prefix of the names of these rows.
+/// Prefix of the names of rows about ShenYu's objects.
 const PREFIX: &str = "shenyu-";
 
 /// Collection name of ShenYu changes in the list of changes.
@@ -21,12 +22,12 @@ pub(super) fn all(admin: &Admin) -> Vec<ShenyuChange> {
     admin.parts.shenyu.as_ref().map(|source| source.changes()).unwrap_or_default()
 }
 
-/// Unique name of a change among all rows.
+/// Returns a name for the change that is unique among all rows.
 pub(super) fn name(change: &ShenyuChange) -> String {
     format!("{PREFIX}{}", change.id)
 }
 
-/// Summary for filtering; `None` if the kind of change is unknown.
+/// Returns the summary by which rows are filtered; `None` if the kind of change is unknown.
 pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
     let deed = [ChangeKind::Create, ChangeKind::Replace, ChangeKind::Delete].into_iter();
     let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
@@ -36,7 +37,7 @@ pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
     Some(Summary::without_row(ChangeFacts { at_ms, actor, way, deed, path: &path }))
 }
 
-/// The change as JSON, with at most `differences_max` differences.
+/// Returns the change with this name as JSON, with at most `differences_max` differences.
 pub(super) fn row(admin: &Admin, name: &str, differences_max: usize) -> Option<Value> {
     let source = admin.parts.shenyu.as_ref()?;
     let (change, changes) = source.change(name.strip_prefix(PREFIX)?)?;

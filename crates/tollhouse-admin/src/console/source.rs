@@ -1,5 +1,5 @@
-//! Interface through which the console reads data about the process. A trait, because this crate
-//! does not depend on the data plane.
+//! Interface through which the console reads data about the process. This is a trait, because the
+//! crate does not depend on the data plane.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub enum RatedKind {
 }
 
 impl RatedKind {
-    /// The kind with this collection name.
+    /// Returns the kind with this collection name.
     pub(super) fn find(collection: &str) -> Option<Self> {
         Some(match collection {
             "routes" => Self::Routes,
@@ -87,31 +87,32 @@ pub struct Question {
 
 /// Access to the data plane and the process, for the console.
 pub trait ConsoleSource: Send + Sync {
-    /// Overview: version, configuration in service, parts that are down, and certificates that
-    /// expire soon.
+    /// Returns the overview: version, configuration in service, parts that are down, and
+    /// certificates that expire soon.
     fn overview(&self) -> Value;
 
-    /// All problems of the configuration in service, each with its `path`, such as `routes/1.uri`,
-    /// and `reason`.
+    /// Returns all problems of the configuration in service, each with its `path`, such as
+    /// `routes/1.uri`, and `reason`.
     fn problems(&self) -> Value;
 
-    /// Problems whose path starts with `beginning`.
+    /// Returns the problems whose path starts with `beginning`.
     fn problems_at(&self, beginning: &str) -> Vec<Value>;
 
-    /// Problems that a document would have as the configuration. Blocks while the document is
-    /// compiled.
+    /// Returns the problems that the data plane would report if the document were its
+    /// configuration. Blocks the thread while the document is compiled.
     fn foresee(&self, document: &Document) -> Vec<Value>;
 
-    /// Traffic per second, after the second `since` in Unix time.
+    /// Returns the traffic of each second after `since`, in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// Request rates of objects, of all or of the comma-separated `ids`.
+    /// Returns the request rates of all objects of a kind, or of those in the comma-separated
+    /// `ids`.
     fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value;
 
-    /// Recent requests, newest first.
+    /// Returns recent requests, newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
 
-    /// Nodes of upstreams whose name, host or state contains `search`.
+    /// Returns the nodes of upstreams whose name, host or state contains `search`.
     fn nodes(&self, search: &str) -> Value;
 
     /// Explains which route a request would take.
@@ -120,31 +121,31 @@ pub trait ConsoleSource: Send + Sync {
     /// If the question is invalid.
     fn explain(&self, question: &Question) -> Result<Value, String>;
 
-    /// All settings with their values; secrets are masked.
+    /// Returns all settings with their values; secrets are masked.
     fn settings(&self) -> Value;
 
-    /// Log lines of the process, starting with this number.
+    /// Returns the log lines of the process from number `from` on.
     fn log_lines(&self, from: u64) -> Value;
 
-    /// Level of the process's log, with the end of a temporary one.
+    /// Returns the level of the process's log, and for a temporary level the time of its end.
     fn log_level(&self) -> Value;
 
-    /// Sets the log level for a number of seconds.
+    /// Sets the log level for `seconds` seconds.
     ///
     /// # Errors
     /// If the level is invalid.
     fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String>;
 
-    /// Findings for operators, with remedies.
+    /// Returns findings about the process for operators, with remedies.
     fn findings(&self) -> Value;
 
     /// Reloads the configuration and reopens the access log, as SIGHUP does.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the operating system does not deliver the signal.
     fn reload(&self) -> Result<(), String>;
 
-    /// The running load test and the stored results.
+    /// Returns the running load test, and the stored results.
     fn benches(&self) -> Value;
 
     /// Starts a load test.
@@ -153,10 +154,10 @@ pub trait ConsoleSource: Send + Sync {
     /// If load tests are off, or the request is invalid.
     fn start_bench(&self, question: &Value) -> Result<Value, String>;
 
-    /// A load test by id.
+    /// Returns the load test with this id.
     fn bench(&self, id: &str) -> Option<Value>;
 
-    /// A file of a load test.
+    /// Returns the contents of a file of a load test.
     fn bench_file(&self, id: &str, file: BenchFile) -> Option<Vec<u8>>;
 
     /// Stops the running load test, or deletes a finished one. Returns whether it existed.
@@ -168,6 +169,6 @@ pub trait ConsoleSource: Send + Sync {
     /// If a load test does not exist.
     fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String>;
 
-    /// Manual page of a plugin, in Markdown.
+    /// Returns the manual page of a plugin, in Markdown.
     fn manual(&self, plugin: &str) -> Option<String>;
 }

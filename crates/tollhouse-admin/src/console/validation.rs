@@ -62,7 +62,7 @@ pub(super) async fn answer(
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-/// Faults of an object: first those of the schema, and if it has none, all others.
+/// Returns the faults of an object: those against its schema, or without such faults all others.
 pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {
@@ -77,7 +77,8 @@ pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Faul
     found
 }
 
-/// Faults against the object's schema: that of its kind, secret manager, or plugin metadata.
+/// Returns the faults of an object against its schema, which is that of its kind, its secret
+/// manager, or the metadata of its plugin.
 fn faults_of_schema(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let below = candidate.path.split('/').nth(1).unwrap_or_default();
     let of_core = |name: &str, value: &Value| {
@@ -99,7 +100,8 @@ fn faults_of_schema(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault
     }
 }
 
-/// First violation of a rule that a schema cannot express. The value must satisfy the schema.
+/// Returns the first violation of a rule that a schema cannot express. The value must satisfy the
+/// schema.
 fn beyond_schema(resource: &Resource, candidate: &Candidate<'_>) -> Option<Fault> {
     let core = match resource.has_one_schema() {
         true => schema::check_core(resource.schema, candidate.value).map_err(Reply::bad),
@@ -127,7 +129,8 @@ fn faults_of_conf(name: &str, conf: &Value, owner: Owner, candidate: &Candidate<
         Owner::Consumer => plugin.consumer_schema().or(Some(plugin.schema())),
         Owner::Route | Owner::Stream => Some(plugin.schema()),
     });
-    // The plugin's check stops at the first fault and gives no place; its schema gives all.
+    // The check of the plugin stops at the first fault and returns no place. The schema of the
+    // plugin is therefore checked too, which returns all faults with their places.
     let located = document
         .and_then(|document| Schema::compile(document).ok())
         .map_or_else(Vec::new, |schema| schema.faults(&plugin_confs::without_common(conf)));

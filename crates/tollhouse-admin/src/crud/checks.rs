@@ -15,8 +15,8 @@ use crate::encrypt::{self, Author};
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
 
-/// Validates an object by itself and against all other objects, and returns the guards for its
-/// commit.
+/// Validates an object by itself and against all other objects. Returns the guards for its commit
+/// (see [`guards`](super::guards)).
 ///
 /// # Errors
 /// Returns the first fault as a reply.
@@ -49,9 +49,9 @@ pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), R
     Err(Reply::refusal(StatusCode::NOT_FOUND, format!("{noun} not found")))
 }
 
-/// The value in the answer to a write: as stored. Secret managers are shown as a read would show
-/// them, because other gateways store them in plain text and clients compare the answer with what
-/// they sent.
+/// Returns the value for the answer to a write, which is the stored value. Secret managers are
+/// returned as a read would return them, because APISIX stores them in plain text, and clients
+/// compare the answer with the object that they sent.
 pub(super) fn value_of_answer(
     admin: &Admin,
     request: &Request<'_>,
@@ -66,7 +66,8 @@ pub(super) fn value_of_answer(
     value
 }
 
-/// Author of a write that replaces `before`.
+/// Returns the author of a write that replaces `before`: the caller's role, and the replaced
+/// object.
 pub(super) fn author<'a>(
     admin: &Admin,
     request: &Request<'_>,
@@ -75,7 +76,7 @@ pub(super) fn author<'a>(
     Author { role: auth::caller_role(&admin.parts.options, request.call), before }
 }
 
-/// The value to store: secrets are sealed, and an unchanged secret keeps its sealed form.
+/// Returns the value to store. Secrets are sealed; an unchanged secret keeps its sealed text.
 pub(super) fn seal(admin: &Admin, path: &str, plain: &Value, before: Option<&Entry>) -> Value {
     let before = before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
     let mut value = plain.clone();
@@ -83,7 +84,7 @@ pub(super) fn seal(admin: &Admin, path: &str, plain: &Value, before: Option<&Ent
     value
 }
 
-/// Current time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(super) fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

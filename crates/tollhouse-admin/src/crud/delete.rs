@@ -43,14 +43,16 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             }
             transaction = Guards::for_deletion(admin, path, &contents).add_to(transaction);
         }
-        // Deleting a missing object adds no row, but removes leftovers below it.
+        // Deleting a missing object adds no change row, but still deletes entries that are left
+        // below it.
         if before.object().is_some() {
             let below = below(admin, request, path).await?;
             let note = ChangeNote { below, ..ChangeNote::new(ChangeKind::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
         let committed = match attempts.commit(transaction.clone()).await {
-            // A deletion must succeed on a full store too, so that it is repeated without the row.
+            // A deletion must also succeed on a full store. It is therefore repeated without the
+            // change row.
             Err(error) if error.is_without_room() => {
                 let actor = auth::caller(&admin.parts.options, request.call);
                 let actor = actor.map_or("", |key| key.name.as_str());
@@ -65,8 +67,8 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         };
         match committed? {
             Attempt::Committed(committed) => return Ok(committed),
-            // An object that can be referred to counts as an ordinary failed attempt, which
-            // `ATTEMPTS_MAX` limits.
+            // The object itself has changed. If other objects can refer to it, the conflict counts
+            // as an ordinary failed attempt, which `ATTEMPTS_MAX` limits.
             Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
                 attempts.overtaken()?;
             }
@@ -80,8 +82,8 @@ fn without_puts(mut transaction: Transaction) -> Transaction {
     transaction
 }
 
-/// Objects below an object, which are deleted with it. Objects that are written there before the
-/// commit may be missing in the row.
+/// Returns the objects below an object, which are deleted with it, for the change row. Objects that
+/// are written there before the commit may be missing.
 async fn below(
     admin: &Admin,
     request: &Request<'_>,
@@ -105,7 +107,7 @@ pub(super) fn has_children(resource: &Resource) -> bool {
     resource::ALL.iter().any(|child| child.layout == Layout::Child(resource.name))
 }
 
-/// Deletion of an object, its children, and their guards.
+/// Returns the transaction that deletes an object, the objects below it, and their guards.
 pub(super) fn removal(admin: &Admin, request: &Request<'_>, path: &str) -> Transaction {
     let (key, guard) = (admin.key_of(path), admin.guard_key(path));
     let mut transaction = Transaction::new().delete(key.as_str());

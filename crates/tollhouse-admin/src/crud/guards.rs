@@ -26,18 +26,19 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{Candidate, Layout, Resource};
 
-/// Value of a guard. Not empty, because other gateways treat a key without a value as deleted.
+/// Value of a guard. The value is not empty, because APISIX treats a key without a value as
+/// deleted.
 const GUARD_VALUE: &str = "{}";
 
-/// Maximum length in bytes of the path of an object that can be referred to: a collection and an id
-/// of 64.
+/// Maximum length in bytes of the path of an object that can be referred to: the name of a
+/// collection, and an id of at most 64 bytes.
 const PATH_BYTES_MAX: usize = 128;
 
 /// Number of credential buckets: large enough that simultaneous writes rarely collide, and small
 /// enough that the guards take little space.
 const IDENTITY_BUCKETS: u32 = 4096;
 
-/// Conditions of a commit, and the guard keys that it writes.
+/// Conditions of a commit, and the guards that it writes.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     conditions: Vec<Condition>,
@@ -45,16 +46,16 @@ pub(super) struct Guards {
 }
 
 impl Guards {
-    /// Guards for writing an object: referenced objects must exist, and their deletion must notice
-    /// this write.
+    /// Returns the guards for writing an object. The objects that it refers to must exist; their
+    /// guards are written, so that a concurrent deletion of them fails.
     pub(super) fn for_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
         let mut guards = Self::default();
         let targets: BTreeSet<String> =
             references::find(object.value).into_iter().map(|it| it.target).collect();
-        // The configuration of a disabled plugin may contain any text as a reference; longer paths
-        // cannot exist.
+        // The conf of a disabled plugin may contain any text as a reference. A path that is too
+        // long cannot be that of an object.
         for target in targets.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
-            // A missing object that may be referred to needs no condition.
+            // Some references may be to a missing object; these need no condition.
             if object.contents.exists(&target) {
                 guards.conditions.push(Condition::Exists { key: admin.key_of(&target).into() });
             }
@@ -75,7 +76,8 @@ impl Guards {
         guards
     }
 
-    /// Guards for deleting an object: no reference to it was added, and it was not written again.
+    /// Returns the guards for deleting an object. The commit fails if a reference to the object was
+    /// added, or the object was written again.
     pub(super) fn for_deletion(admin: &Admin, path: &str, contents: &Contents) -> Self {
         let mut guards = Self::default();
         let key = admin.key_of(path).into();
@@ -101,21 +103,22 @@ impl Guards {
     }
 }
 
-/// The parent of an object, which must exist.
+/// Returns the path of the parent of an object, which must exist.
 fn above<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     let Layout::Child(_) = resource.layout else { return None };
     let (collection, _) = path.rsplit_once('/')?;
     collection.rsplit_once('/').map(|(above, _)| above)
 }
 
-/// Collection in which values must be unique, so that its writes are checked one after the other.
-/// Such collections are small.
+/// Returns the collection in which values of the object must be unique. All writes of such a
+/// collection are made one after the other, which is acceptable because these collections are
+/// small.
 fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     path.rsplit_once('/').filter(|_| resource.is_exclusive()).map(|(collection, _)| collection)
 }
 
-/// Key whose queue orders the writes of an object: its own, or the guard of its collection, if
-/// values must be unique in that.
+/// Returns the key of the queue in which writes of the object wait: the object's own key, or the
+/// guard of its collection if values must be unique in the collection.
 pub(super) fn turn_key(admin: &Admin, resource: &Resource, path: &str) -> String {
     match exclusive_scope(resource, path) {
         Some(scope) => admin.guard_key(scope),
@@ -123,7 +126,7 @@ pub(super) fn turn_key(admin: &Admin, resource: &Resource, path: &str) -> String
     }
 }
 
-/// Buckets of the credentials in an object.
+/// Returns the numbers of the buckets of all credentials in an object.
 fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> BTreeSet<u32> {
     let confs = object.value.get("plugins").and_then(Value::as_object);
     let Some(confs) = confs.filter(|_| resource.holds_identities()) else {
@@ -138,25 +141,27 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
     identities.iter().flat_map(buckets).collect()
 }
 
-/// Repeated attempts of one call to check and commit a write.
+/// Attempts of one call to check and commit a write, which is repeated after a conflict with
+/// another write.
 pub(super) struct Attempts<'a> {
     admin: &'a Admin,
     tries: usize,
-    /// Number of attempts that failed because the object itself was written meanwhile.
+    /// Number of attempts that failed because another call wrote the object itself meanwhile.
     overtaken: usize,
     /// Time after which conflicting commits are no longer repeated.
     until: Instant,
-    /// Front of the object's queue. Only one waiting call of this process tries at a time, in
-    /// order of arrival.
+    /// Lock of the object's queue, if this call has waited in it. Only one waiting call of this
+    /// process makes attempts at a time, in order of arrival.
     queue: Option<MutexGuard<'a, ()>>,
-    /// Key that made the last commit fail: the object's, or a guard that many objects share.
+    /// Key whose change made the last commit fail: that of the object, or of a guard that many
+    /// objects share.
     conflict: Option<Box<str>>,
 }
 
 /// Outcome of one attempt to commit.
 pub(super) enum Attempt {
     Committed(Committed),
-    /// The value at this key has changed since the check; check everything again.
+    /// The value at this key has changed since the check, so that everything must be checked again.
     Changed(Box<str>),
 }
 
@@ -166,7 +171,8 @@ impl<'a> Attempts<'a> {
         Self { admin, tries: 0, overtaken: 0, until, queue: None, conflict: None }
     }
 
-    /// Starts an attempt with an up-to-date index. After a conflict, waits for the turn at its key.
+    /// Starts an attempt with an up-to-date index. After a conflict, first waits in the queue of
+    /// the key that caused it.
     ///
     /// # Errors
     /// If there were too many attempts, or the store cannot be read.
@@ -188,10 +194,10 @@ impl<'a> Attempts<'a> {
         self.tries == 1
     }
 
-    /// Waits for the turn at this key, unless the call has a turn already. Without turns, only one
-    /// of many simultaneous writers would succeed each time, and all others would start again.
-    /// After a timeout the call continues without a turn, so that a slow store reports its own
-    /// error.
+    /// Waits until this call is the first in the queue of this key, unless it already is the first
+    /// in a queue. Without queues, only one of many simultaneous writers would succeed at a time,
+    /// and all others would start again. After a timeout the call continues nevertheless, so that
+    /// the caller gets the error of a slow store.
     pub(super) async fn wait_in_queue(&mut self, key: &str) {
         if self.queue.is_none() {
             let queue = tokio::time::timeout(TURN_WAIT_MAX, self.admin.write_queue(key)).await;
@@ -199,11 +205,12 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Records that the object was written by another call since it was read. Writers without a
-    /// precondition still want to write, so that this counts only if it never ends.
+    /// Records that another call wrote the object since this call read it. A writer without a
+    /// precondition tries again, because it wants to replace the object in any case; this fails
+    /// only after a very large number of attempts.
     ///
-    /// Because of the turns, at most one call of each other process interferes with an attempt, and
-    /// each failed attempt means that another write succeeded.
+    /// Because of the queues, at most one call of each other process interferes with an attempt.
+    /// Each failed attempt means that another write succeeded.
     ///
     /// # Errors
     /// Returns 503 after too many failures or too long a time; APISIX returns it after the first
@@ -222,11 +229,12 @@ impl<'a> Attempts<'a> {
         let Self { admin, .. } = self;
         match admin.parts.store.commit(transaction).await {
             Ok(committed) => {
-                // The next call may start before this write is in service.
+                // The queue is released now, because the next call need not wait until this write
+                // is in service.
                 self.queue = None;
-                // A commit without effect returns the newest revision. In a store that others write
-                // to, that may be another program's, and no watch of these keys would ever report
-                // it.
+                // Only a commit with an effect is awaited. A commit without effect returns the
+                // newest revision of the store, which may be that of another program's write
+                // outside these keys, and no watch of these keys would ever report it.
                 if puts || committed.removed > 0 {
                     admin.index.expect(committed.revision);
                     if let Some(in_service) = &admin.parts.in_service {

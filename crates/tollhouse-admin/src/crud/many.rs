@@ -1,5 +1,5 @@
-//! Writes of many objects in one commit with one change row: imports and their undo. The steps are
-//! given; they are checked together, because objects of one import may refer to each other.
+//! Writes of many objects in one commit with one change row: imports and their undo. All objects
+//! are checked together, because objects of one import may refer to each other.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 use crate::resource::{Candidate, ReferenceCheck, Resource};
 
-/// Placeholder for an object that does not fit into a row.
+/// Placeholder in a change row for an object that does not fit into it.
 const LEFT_OUT: &str = "…";
 
 /// Write or deletion of one object.
@@ -38,9 +38,9 @@ pub(crate) struct Step {
 
 /// A new object.
 pub(crate) struct NewObject {
-    /// Form for checks: with plain-text secrets and without timestamps.
+    /// Object for checks, with secrets in plain text and without timestamps.
     pub(crate) plain: Value,
-    /// Form for the store, as JSON text.
+    /// Object for the store, as JSON text.
     pub(crate) stored: String,
 }
 
@@ -52,7 +52,8 @@ impl Step {
     }
 }
 
-/// Index of all objects as they will be after the steps. Yields regularly to other tasks.
+/// Returns an index of all objects as they will be after the steps. Yields regularly to other
+/// tasks.
 pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Contents {
     let touched: HashSet<&str> = steps.iter().map(|step| step.path.as_str()).collect();
     let paths: Vec<Box<str>> = {
@@ -84,8 +85,8 @@ pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Contents {
     prospect
 }
 
-/// Reason why an object cannot be deleted: after all steps, another object still refers to it or is
-/// below it.
+/// Returns the reason why an object cannot be deleted: after all steps, another object still refers
+/// to it or is below it. `None` if it can be deleted.
 pub(crate) fn kept_by(step: &Step, prospect: &Contents) -> Option<String> {
     if step.after.is_some() {
         return None;
@@ -99,7 +100,7 @@ pub(crate) fn kept_by(step: &Step, prospect: &Contents) -> Option<String> {
     (step.resource.guard)(&step.path, prospect)
 }
 
-/// An object to check, among all objects as they will be.
+/// Returns an object for validation against all objects as they will be after the steps.
 pub(crate) fn candidate<'a>(
     admin: &'a Admin,
     prospect: &'a Contents,
@@ -115,8 +116,8 @@ pub(crate) fn candidate<'a>(
     }
 }
 
-/// Change row for all steps: the previous objects, so that the change can be undone, and as many of
-/// the new objects as fit.
+/// Returns the change row for all steps. It contains all previous objects, so that the change can
+/// be undone, and as many of the new objects as fit.
 pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&str>) -> ChangeRow {
     let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
     let below: Vec<(String, String)> = steps
@@ -162,14 +163,15 @@ pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&st
 fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
     let back: Vec<Step> = steps.iter().filter_map(|step| reversed(admin, step)).collect();
     let Ok(mut all) = assemble(admin, call, &back) else { return false };
-    // Placeholder for the row about the undo; only its size counts.
+    // A key in place of that of the row about the undo, because only the size of the transaction
+    // matters.
     let row = admin.key_of(change_row::FOLDER);
     let row_bytes = (2 * BODIES_BYTES_MAX).min(admin.parts.store.limits().value_bytes_max);
     all = all.then(Operation::put(row, vec![0_u8; row_bytes]));
     check_size(admin, &all).is_ok()
 }
 
-/// Step that undoes `step`.
+/// Returns the step that undoes `step`.
 fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     let before = step.after.as_ref().map(|written| Entry {
         key: admin.key_of(&step.path).into(),
@@ -185,7 +187,8 @@ fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     Step::new(&step.path, before, after)
 }
 
-/// All steps as one transaction, conditional on unchanged objects.
+/// Returns one transaction with all steps and the change row, on the condition that the objects are
+/// unchanged.
 ///
 /// # Errors
 /// If the transaction is too large for the store, or no random numbers are available.
@@ -245,8 +248,8 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
     Ok(all)
 }
 
-/// Removes duplicate guard operations and conditions, and deletions below a prefix that is deleted
-/// as a whole.
+/// Removes duplicate operations on guards, duplicate conditions, and deletions of keys under a
+/// prefix that the transaction deletes as a whole.
 fn once_each(transaction: &mut Transaction) {
     let folders: Vec<Box<str>> = transaction
         .operations
@@ -315,7 +318,7 @@ pub(crate) async fn commit(admin: &Admin, transaction: Transaction) -> Result<Re
     }
 }
 
-/// Error reply 412, because these objects have changed since the check.
+/// Returns the error reply 412: these objects have changed since the check.
 pub(crate) fn changed(paths: &[&str]) -> Reply {
     let text = format!(
         "nothing was written: {} changed meanwhile; look again at what would change",

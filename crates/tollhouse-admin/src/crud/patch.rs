@@ -57,7 +57,7 @@ pub(super) async fn run(
     Ok(served::made(tagged, committed.revision))
 }
 
-/// The patched object, in plain text and as stored.
+/// Returns the patched object twice: with secrets in plain text, and as it will be stored.
 fn patched(
     admin: &Admin,
     request: &Request<'_>,
@@ -66,8 +66,8 @@ fn patched(
 ) -> Result<(Value, Value), Reply> {
     let value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(error.to_string()))?;
-    // Checked as a whole, because changing another field, such as an address, could send an
-    // unchanged secret elsewhere.
+    // The patched object is checked as a whole, because changing another field, such as an address,
+    // could send an unchanged secret elsewhere.
     let mut value = changed(request, value, change)?;
     let author = author(admin, request, Some(entry));
     let path = request.path()?;
@@ -89,7 +89,7 @@ fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {
     Ok(())
 }
 
-/// The object with the change applied, and with its id and timestamps.
+/// Returns the object with the change applied, and with its id and timestamps.
 fn changed(request: &Request<'_>, mut value: Value, change: Value) -> Result<Value, Reply> {
     let sets_time = |name: &str| {
         request.sub_path.is_empty() && change.get(name).is_some_and(|time| !time.is_null())

@@ -15,7 +15,7 @@ use super::request::Request;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Condition of a call on the current object.
+/// Condition of a call on the current state of the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Precondition {
     Unconditional,
@@ -85,7 +85,7 @@ impl Precondition {
     }
 }
 
-/// Adds the object's tag to a reply; `revision` is its newest.
+/// Adds the object's tag (`ETag`) to a reply; `revision` is that of the object's last change.
 pub(super) fn with_tag(reply: Reply, revision: Revision) -> Reply {
     match HeaderValue::from_str(&format!("\"{}\"", revision.0)) {
         Ok(tag) => reply.with(ETAG, tag),
@@ -93,7 +93,7 @@ pub(super) fn with_tag(reply: Reply, revision: Revision) -> Reply {
     }
 }
 
-/// Revision of a tag; `None` if the tag is weak or not a revision of this API.
+/// Parses a tag as a revision; `None` if the tag is weak or not one of this API.
 fn parse_tag(tag: &str) -> Result<Option<Revision>, Reply> {
     let (is_weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
     let quoted = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

@@ -35,7 +35,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     Ok(precondition::with_tag(reply, entry.mod_revision))
 }
 
-/// The object as the caller may see it, with its revisions.
+/// Returns the object as the caller may see it, with its revisions.
 pub(super) fn present(admin: &Admin, request: &Request<'_>, entry: &Entry) -> Value {
     let role = auth::reader_role(&admin.parts.options, request.call);
     let value = visible_value(admin, entry, role);
@@ -65,8 +65,8 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::json_text(StatusCode::OK, list.finish(total)))
 }
 
-/// The value as the caller may see it. A value that is not JSON was written by another program, and
-/// is returned as text.
+/// Returns the value as the caller may see it. A value that is not JSON was written by another
+/// program, and is returned as text.
 fn visible_value(admin: &Admin, entry: &Entry, role: Role) -> Value {
     let parsed = serde_json::from_slice(&entry.value);
     let mut value =

@@ -14,7 +14,8 @@ use crate::index;
 use crate::reply::Reply;
 use crate::session;
 
-/// Bytes of a transaction reserved for its keys, its guards, and the row's other fields.
+/// Number of bytes of a transaction that are reserved for keys, guards, and the fields of the
+/// change row besides the objects.
 const FRAME_BYTES: usize = 64 * 1024;
 
 /// The value at a key before a write.
@@ -23,7 +24,7 @@ pub(super) struct Before {
     entry: Option<Entry>,
 }
 
-/// Further contents of a change row.
+/// Contents of a change row besides the object before the write.
 pub(super) struct ChangeNote {
     pub(super) deed: ChangeKind,
     /// The object as stored by the write.
@@ -47,17 +48,17 @@ impl Before {
         Ok(Self { key: key.to_owned(), entry })
     }
 
-    /// Uses an entry that was already read.
+    /// Creates the value from an entry that was already read.
     pub(super) fn known(entry: Entry) -> Self {
         Self { key: entry.key.to_string(), entry: Some(entry) }
     }
 
-    /// The object, if the value is one.
+    /// Returns the entry, if its value is an object.
     pub(super) fn object(&self) -> Option<&Entry> {
         self.entry.as_ref().filter(|entry| index::holds_object(&self.key, &entry.value))
     }
 
-    /// Condition that the value is unchanged.
+    /// Returns the condition that the value is unchanged at the commit.
     fn condition(&self) -> Condition {
         let key = self.key.as_str().into();
         match &self.entry {
@@ -109,8 +110,8 @@ impl Before {
     }
 }
 
-/// Origin of a call: the console if a browser is signed in, otherwise the API. Headers by which a
-/// program names itself are ignored.
+/// Returns the origin of a call: the console if the call belongs to the session of a browser,
+/// otherwise the API. Headers such as `User-Agent` are ignored.
 pub(crate) fn way_of(call: &Call) -> Way {
     let is_console = session::is_own_page(call) && !auth::shows_any_key(call);
     if is_console { Way::Console } else { Way::Api }

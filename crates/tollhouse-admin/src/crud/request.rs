@@ -27,7 +27,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Collection of the object, such as `routes` or `consumers/jack/credentials`.
+    /// Returns the collection of the object, such as `routes` or `consumers/jack/credentials`.
     pub(crate) fn collection(&self) -> String {
         let name = self.resource.name;
         match (self.resource.layout, &self.parent) {
@@ -37,12 +37,13 @@ impl Request<'_> {
         }
     }
 
-    /// Path of the object with this id, such as `routes/1`.
+    /// Returns the path of the object with this id, such as `routes/1`.
     pub(crate) fn path_of(&self, id: &str) -> String {
         format!("{}/{id}", self.collection())
     }
 
-    /// Path of the object that the call names; an error reply if it names none.
+    /// Returns the path of the object that the call names; an error reply if the call names no
+    /// object.
     pub(crate) fn path(&self) -> Result<String, Reply> {
         match &self.id {
             Some(id) => Ok(self.path_of(id)),
@@ -58,8 +59,8 @@ impl Request<'_> {
         })
     }
 
-    /// Value of the argument `ttl`; `None` if it is absent or not positive. The argument is in
-    /// seconds.
+    /// Returns the value of the argument `ttl`, which is in seconds; `None` if it is absent or not
+    /// positive.
     pub(super) fn ttl(&self) -> Result<Option<Duration>, Reply> {
         let Some(text) = self.call.arguments.get("ttl") else { return Ok(None) };
         let seconds: f64 = text
@@ -85,7 +86,7 @@ impl Request<'_> {
         references::COLLECTIONS.contains(&self.resource.name)
     }
 
-    /// Value of the `id` field of an object with this id.
+    /// Returns the value of the field `id` for an object with this id.
     fn id_value(&self, id: &str) -> String {
         match (self.resource.layout, &self.parent) {
             (Layout::Manager, Some(manager)) => format!("{manager}/{id}"),
@@ -94,8 +95,8 @@ impl Request<'_> {
     }
 }
 
-/// The fields of a body without revisions. An empty list counts as an empty object, because
-/// languages such as Lua and PHP have one type for both.
+/// Returns the fields of a body, except for revisions. An empty list counts as an empty object,
+/// because languages such as Lua and PHP have one type for both.
 pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
     match value {
         Value::Object(mut fields) => {
@@ -117,8 +118,8 @@ pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<S
     if !request.resource.has_id_field() {
         return match request.resource.layout {
             Layout::Username => {
-                // Tools for APISIX repeat the name here or number the consumers; the value has no
-                // meaning.
+                // The `id` of a consumer has no meaning. Tools for APISIX put the name or a number
+                // there.
                 fields.shift_remove("id");
                 resolve_username(request, fields)
             }
@@ -152,7 +153,8 @@ pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<S
     }
 }
 
-/// Error text for an id that a path cannot contain: that of a schema violation.
+/// Error text for an id that a path cannot contain. The text is that of a schema violation, as in
+/// APISIX.
 const UNREACHABLE_ID: &str = "invalid configuration: property \"id\" validation failed: object matches none \
                               of the required";
 
@@ -162,7 +164,7 @@ fn leads_elsewhere(id: &str) -> bool {
     matches!(id, "." | "..")
 }
 
-/// Name of the plugin from the path; the body may repeat it as its id.
+/// Returns the name of the plugin in the path; the body may repeat it as its id.
 fn resolve_plugin_name(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     let name = request.id.clone().ok_or_else(|| request.missing_id())?;
     let written = fields.shift_remove("id").filter(|id| !id.is_null());

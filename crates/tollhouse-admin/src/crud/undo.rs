@@ -20,7 +20,7 @@ use crate::encrypt;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Choice between an undo and its check.
+/// Choice between undoing a change and only checking whether that is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undoing {
     Write,
@@ -28,7 +28,7 @@ pub(crate) enum Undoing {
     Try,
 }
 
-/// Change to undo: its row, with the row's name and revision.
+/// Change to undo: its change row, with the name and the revision of the row.
 pub(crate) struct Change<'a> {
     pub(crate) row: &'a ChangeRow,
     pub(crate) name: &'a str,
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     let mut attempts = Attempts::new(admin);
     loop {
         attempts.begin().await?;
-        // Read again at each attempt, so that the check sees writes that happened meanwhile.
+        // The object is read again at each attempt, so that the check sees writes of other calls.
         let before = Before::read(admin, &key).await?;
         check_unchanged(admin, &request, change, &precondition, before.object())?;
         let transaction = match &row.before {
@@ -86,7 +86,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Reason why a change of this kind can never be undone.
+/// Returns the reason why a change of this kind can never be undone; `None` if it can be.
 pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
     if place_of(&row.path).is_none() && row.path != IMPORTED {
         return Some(
@@ -126,7 +126,7 @@ fn check_unchanged(
     if is_as_left { Ok(()) } else { Err(precondition::failed(admin, request, entry)) }
 }
 
-/// Transaction that restores the previous object.
+/// Returns the transaction that restores the previous object.
 fn restored(
     admin: &Admin,
     request: &Request<'_>,
@@ -142,7 +142,7 @@ fn restored(
     Ok(guards.add_to(Transaction::new().then(put)))
 }
 
-/// Transaction that deletes the object that the change created.
+/// Returns the transaction that deletes the object which the change created.
 fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transaction, Reply> {
     let transaction = delete::removal(admin, request, path);
     if !request.is_guarded() {
@@ -155,7 +155,7 @@ fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transacti
     Ok(Guards::for_deletion(admin, path, &contents).add_to(transaction))
 }
 
-/// A request for the object at `path`, made from the current call.
+/// Returns a request about the object at `path`, as part of the current call.
 pub(crate) fn request_about<'c>(call: &'c Call, path: &str) -> Option<Request<'c>> {
     let (resource, parent, id) = place_of(path)?;
     let id = Some(id.to_owned());
@@ -163,7 +163,7 @@ pub(crate) fn request_about<'c>(call: &'c Call, path: &str) -> Option<Request<'c
     Some(Request { resource, parent, id, sub_path: Vec::new(), call, body: Bytes::new() })
 }
 
-/// Resource, parent and id of an object path.
+/// Splits an object path into resource, parent and id.
 pub(crate) fn place_of(path: &str) -> Option<(&'static Resource, Option<&str>, &str)> {
     let segments: Vec<&str> = path.split('/').collect();
     match segments.as_slice() {

@@ -16,7 +16,7 @@ use crate::index::Contents;
 use crate::reply::Reply;
 use crate::resource;
 
-/// Limit of objects that a refusal names; it also contains the number of the others.
+/// Maximum number of objects that a refusal names; it also contains the number of the others.
 const NAMED_MAX: usize = 5;
 
 /// Undoes an import, or only checks whether that is possible.

@@ -17,13 +17,13 @@ use crate::reply::Reply;
 use crate::served;
 use crate::shape::{self, WriteKind};
 
-/// Key whose revision numbers the objects that POST creates.
+/// Key of an entry whose revisions become the ids of objects that POST creates.
 const COUNTER: &str = "gen_id";
 
 /// Timestamp fields, which only the gateway sets; a body must not contain them.
 const FORBIDDEN: [&str; 2] = ["create_time", "update_time"];
 
-/// Fields whose contents are checked for timestamps too.
+/// Fields that contain further objects, which must not have timestamps either.
 const CARRIED: [&str; 2] = ["upstream", "plugins"];
 
 /// Write of one object, from its check to its commit.
@@ -52,7 +52,8 @@ impl<'a> PendingWrite<'a> {
         self.id = id;
     }
 
-    /// Replaces sealed values by the values that they contain. Must run only once.
+    /// Opens the sealed values in the object. Must be called only once, because an opened value may
+    /// look sealed.
     fn open_secrets(&mut self, before: Option<&Entry>) -> Result<(), Reply> {
         let author = author(self.admin, self.request, before);
         encrypt::open_written(&self.path, &mut self.value, &author, &self.admin.parts)
@@ -62,8 +63,8 @@ impl<'a> PendingWrite<'a> {
         validate(self.admin, self.request.resource, &self.path, &self.value)
     }
 
-    /// Completes the transaction: the object, its guards and its change row. Returns the object in
-    /// its stored form too.
+    /// Completes the transaction with the object, its guards and its change row. Also returns the
+    /// object as it is stored.
     fn complete(
         &self,
         transaction: Transaction,
@@ -81,7 +82,7 @@ impl<'a> PendingWrite<'a> {
         Ok((transaction, stored))
     }
 
-    /// The object with its timestamps, or with its id if the resource has no timestamps.
+    /// Returns the object with its timestamps, or with its id if the resource has no timestamps.
     fn stamped(&self) -> Value {
         let mut value = self.value.clone();
         let Some(fields) = value.as_object_mut() else { return value };
@@ -97,7 +98,7 @@ impl<'a> PendingWrite<'a> {
         value
     }
 
-    /// Reply to the write, with its revision.
+    /// Returns the reply to the write, with the revision of the write.
     fn reply(&self, kind: WriteKind, stored: Value, revision: Revision) -> Reply {
         let value = value_of_answer(self.admin, self.request, &self.path, stored);
         let version = self.admin.parts.options.api_version;
@@ -152,7 +153,8 @@ pub(super) async fn put(
     Ok(write.reply(kind, stored, committed.revision))
 }
 
-/// Error reply for a missing body; for plugin metadata, a missing plugin name takes precedence.
+/// Returns the error reply for a missing body; for plugin metadata, that for a missing plugin name
+/// takes precedence.
 fn missing_configurations(request: &Request<'_>) -> Reply {
     let names_plugin = request.resource.layout == crate::resource::Layout::PluginName;
     if names_plugin && request.id.is_none() {
@@ -186,7 +188,8 @@ pub(super) async fn post(
         }
         write.set_id(number.clone().unwrap_or_default());
         let guards = write.check()?;
-        // A refused object consumes no number; an object that is checked again keeps its number.
+        // The number is taken after the check, so that a refused object consumes none. An object
+        // that is checked again keeps its number.
         let id = match number.take() {
             Some(id) => id,
             None => {
@@ -206,7 +209,7 @@ pub(super) async fn post(
             Attempt::Committed(committed) => {
                 return Ok(write.reply(WriteKind::Posted, stored, committed.revision));
             }
-            // The number is taken by an object whose id a caller chose.
+            // An object whose id a caller chose already has this number; the next one is tried.
             Attempt::Changed(changed) if *changed == *write.key => {}
             Attempt::Changed(_) => number = Some(write.id.clone()),
         }
@@ -226,9 +229,9 @@ fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Makes a commit and returns its revision as an id. The written value is random, because after a
-/// commit without an answer the store is searched for the value, and an older equal value would be
-/// mistaken for it.
+/// Makes a commit, and returns its revision as an id. The written value is random. If the answer to
+/// a commit is lost, the store looks for the value to find out whether the commit was made, and
+/// would mistake an older equal value for it.
 async fn next_id(admin: &Admin) -> Result<String, Reply> {
     let mut unique = [0; 8];
     rand::fill(&mut unique).map_err(|_| Reply::unavailable("no random numbers are available"))?;

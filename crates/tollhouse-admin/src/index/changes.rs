@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Entry, Revision};
 
-/// Limits of stored rows, by number and total bytes: about a month of changes by a busy team, and
-/// fast to read at a start.
+/// Maximum number of stored change rows, and maximum of their total size in bytes: about a month of
+/// changes by a busy team, which are read quickly at a start.
 pub(crate) const ROWS_MAX: usize = 10_000;
 pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Limit of rows that one commit deletes. Two would suffice; the rest is for simultaneous writes of
-/// several gateways.
+/// Maximum number of change rows that one commit deletes. Two would suffice for a single gateway;
+/// more are needed if several gateways write simultaneously.
 const LET_GO_MAX: usize = 8;
 
 /// Summaries of change rows by revision and name.
@@ -28,13 +28,13 @@ pub(crate) struct Changes {
 pub(crate) struct Summary {
     /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Name of the key that the caller presented.
+    /// Name of the API key that the caller presented.
     pub actor: Option<Box<str>>,
     pub way: Way,
     pub deed: ChangeKind,
     /// Path of the changed object.
     pub path: Box<str>,
-    /// Paths of all objects that an import changed.
+    /// Paths of all objects that an import changed; empty for other changes.
     also: Box<[Box<str>]>,
     /// Size of the row in bytes.
     bytes: usize,
@@ -51,7 +51,7 @@ pub(crate) struct ChangeFacts<'a> {
 }
 
 impl Summary {
-    /// Summary of a change that has no row in this store.
+    /// Returns the summary of a change that has no row in this store.
     pub(crate) fn without_row(change: ChangeFacts<'_>) -> Self {
         let ChangeFacts { at_ms, actor, way, deed, path } = change;
         Self {
@@ -65,7 +65,7 @@ impl Summary {
         }
     }
 
-    /// Paths of all changed objects.
+    /// Iterates over the paths of all changed objects.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.path).chain(self.also.iter().map(|path| &**path))
     }
@@ -97,7 +97,7 @@ impl Changes {
         }
     }
 
-    /// All rows, newest first, each with its revision and name.
+    /// Iterates over all rows, newest first, each with its revision and name.
     pub(crate) fn newest(&self) -> impl Iterator<Item = (Revision, &str, &Summary)> {
         self.rows.iter().rev().map(|((revision, name), row)| (*revision, &**name, row))
     }
@@ -112,9 +112,9 @@ impl Changes {
         (first.0.0 == revision).then_some((revision, &*first.0.1))
     }
 
-    /// Names of the rows to delete for a new one: the oldest rows of the actor whose rows take most
-    /// space, so that no actor can push out the rows about others. Costs nothing while there is
-    /// space, otherwise a pass over all rows.
+    /// Returns the names of the rows to delete for a new one: the oldest rows of the actor whose
+    /// rows take most space, so that no actor can displace the rows about others. Costs nothing
+    /// while there is space; otherwise a pass over all rows.
     pub(crate) fn let_go(&self) -> Vec<Box<str>> {
         let has_room = |count, bytes| count < ROWS_MAX && bytes < BYTES_MAX;
         let (mut count, mut bytes) = (self.rows.len(), self.bytes);

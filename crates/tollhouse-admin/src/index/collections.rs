@@ -6,10 +6,11 @@ use std::ops::Bound;
 
 use tollhouse_store::Revision;
 
-/// Revision of creation, and path. Objects of one commit are sorted by path.
+/// Position of an object in the order of creation: the revision of its creation, and its path.
+/// Objects of one commit are sorted by path.
 pub(crate) type Creation = (Revision, Box<str>);
 
-/// Order of creation in each collection; empty collections are absent.
+/// Objects of each collection in order of creation; empty collections are absent.
 #[derive(Default)]
 pub(super) struct Collections(HashMap<Box<str>, BTreeSet<Creation>>);
 
@@ -36,7 +37,7 @@ impl Collections {
         self.0.get(collection).map_or(0, BTreeSet::len)
     }
 
-    /// Objects of a collection, optionally only those after `last`.
+    /// Iterates over the objects of a collection, optionally only those after `last`.
     pub(super) fn after<'c>(
         &'c self,
         collection: &str,
@@ -48,8 +49,8 @@ impl Collections {
     }
 }
 
-/// Collections of an object, such as `routes` or `consumers/jack/credentials`. A secret is in two:
-/// that of its manager, and that of all secrets.
+/// Iterates over the collections of an object, such as `routes` or `consumers/jack/credentials`. A
+/// secret manager is in two collections: that of its type, and that of all secrets.
 pub(super) fn collections_of(path: &str) -> impl Iterator<Item = &str> {
     let nearest = path.rsplit_once('/').map(|(collection, _)| collection);
     let all = nearest.and_then(|nearest| nearest.split_once('/')).map(|(all, _)| all);

@@ -9,20 +9,20 @@ use tollhouse_plugin::sealing::ObjectRef;
 use crate::object::Fields;
 use crate::references::{self, ReferenceKind};
 
-/// End of the path of a service's decorations.
+/// End of the collection name of the GraphQL cost decorations of a service.
 const DECORATIONS: &str = "/graphql_cost_decorations";
 /// Path prefix of global rules.
 pub(super) const GLOBAL_RULES: &str = "global_rules/";
 /// Path prefix of plugin metadata.
 const METADATA: &str = "plugin_metadata/";
 
-/// A value that only one object may have. For a credential: the plugin, and the value that requests
-/// are matched by. For a decoration: its collection, and its field.
+/// Value that only one object may have, with its scope. For a credential: the plugin, and the value
+/// that identifies it in requests. For a GraphQL cost decoration: its collection, and its field.
 pub(crate) type Identity = (Box<str>, Box<str>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Referenced objects.
+    /// Paths of the referenced objects, each with the kind of reference.
     pub references: Box<[(Box<str>, ReferenceKind)]>,
     /// Values that no other object may have.
     pub identities: Box<[Identity]>,
@@ -30,11 +30,11 @@ pub(crate) struct Facts {
     pub rule_plugins: Box<[Box<str>]>,
     /// Time of creation, in seconds of Unix time.
     pub create_time: Option<i64>,
-    /// Whether it is a client certificate, for connections to upstream nodes.
+    /// Whether the object is a client certificate, for connections to upstream nodes.
     pub is_client_certificate: bool,
-    /// The value, if the object is plugin metadata.
+    /// The stored value, if the object is plugin metadata.
     pub metadata: Option<Value>,
-    /// Fields for filters.
+    /// Fields by which lists are filtered and sorted.
     pub list_fields: ListFields,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct ListFields {
     pub labels: Box<[Box<str>]>,
     /// Names of the object's plugins.
     pub plugins: Box<[Box<str>]>,
-    /// Whether it is disabled (`status` 0).
+    /// Whether the object is disabled (`status` 0).
     pub is_off: bool,
 }
 
 impl Facts {
     /// Extracts the facts of a stored value. A value that is not a JSON object was written by
-    /// another program and has none.
+    /// another program and has no facts.
     pub(crate) fn inspect(path: &str, value: &[u8], catalogue: &Catalogue, ring: &Keyring) -> Self {
         let Ok(Value::Object(fields)) = serde_json::from_slice(value) else {
             return Self::default();
@@ -107,13 +107,14 @@ impl ListFields {
     }
 }
 
-/// Unique value of a decoration: its collection and its field.
+/// Returns the unique value of a GraphQL cost decoration: its collection and its field.
 pub(crate) fn decoration(collection: &str, value: &Value) -> Option<Identity> {
     let field = value.get("field_path")?.as_str()?;
     Some((collection.into(), field.into()))
 }
 
-/// Credentials in these plugin configurations; sealed ones are opened with `ring`.
+/// Returns the unique values of the credentials in these plugin configurations; sealed ones are
+/// opened with `ring`.
 pub(crate) fn identities(
     path: &str,
     confs: &Fields,

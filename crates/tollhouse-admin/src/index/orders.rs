@@ -9,14 +9,14 @@ use super::Revisions;
 use super::collections::Creation;
 use super::facts::ListFields;
 
-/// Limit of views, enough for the lists that a team has open. Each needs about 100 bytes per
-/// object.
+/// Maximum number of views: enough for the lists that a team has open. Each view needs about 100
+/// bytes per object.
 const ORDERS_MAX: usize = 4;
 
-/// Limit of the sort key's text in bytes: the part that a list shows.
+/// Maximum length in bytes of the text in a sort key: the part that a list shows.
 const KEY_BYTES_MAX: usize = 48;
 
-/// Separator of sort key and path; neither contains it.
+/// Separator between sort key and path in an entry of a view; neither contains this character.
 const SEPARATOR: char = '\0';
 
 /// Field by which a list is sorted.
@@ -38,7 +38,7 @@ pub(crate) enum SortBy {
 #[derive(Default)]
 pub(super) struct Orders {
     views: Vec<Order>,
-    /// Number of requests so far.
+    /// Number of requests for views so far, which orders the views by their last use.
     requests: u64,
 }
 
@@ -55,7 +55,7 @@ struct Order {
     last_request: u64,
 }
 
-/// Collection and sort key of a view.
+/// Collection and sort key, which identify a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OrderKey<'a> {
     pub(crate) collection: &'a str,
@@ -68,7 +68,7 @@ pub(crate) enum Direction {
     Descending,
 }
 
-/// An object with all data for sorting.
+/// Object with all data that sort keys need.
 #[derive(Clone, Copy)]
 pub(super) struct Sortable<'a> {
     pub(super) path: &'a str,
@@ -88,12 +88,12 @@ impl SortBy {
         (Self::Changed, "changed"),
     ];
 
-    /// The sort key with this name.
+    /// Returns the sort key with this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, text)| *text == name).map(|(by, _)| *by)
     }
 
-    /// Names of all sort keys, separated by commas.
+    /// Returns the names of all sort keys, separated by commas.
     pub(crate) fn names() -> String {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
@@ -116,7 +116,7 @@ impl SortBy {
     }
 }
 
-/// Sort key of a text: in lower case, and cut to `KEY_BYTES_MAX`.
+/// Returns the sort key of a text: in lower case, and truncated to `KEY_BYTES_MAX`.
 fn text_key(text: &str) -> String {
     let mut key = text.to_lowercase().replace(SEPARATOR, " ");
     let end = (0..=KEY_BYTES_MAX.min(key.len())).rev().find(|at| key.is_char_boundary(*at));
@@ -147,8 +147,8 @@ impl Orders {
         self.views.iter().find(|it| it.has(key))
     }
 
-    /// Creates a view if it is missing. Returns `Ok` if it is complete, else the last object that
-    /// was added.
+    /// Creates the view if it is missing. Returns `Ok` if the view is complete, otherwise the last
+    /// object that was added to it.
     pub(super) fn progress(&mut self, key: OrderKey<'_>) -> Result<(), Option<Creation>> {
         self.requests += 1;
         if let Some(order) = self.views.iter_mut().find(|it| it.has(key)) {
@@ -172,7 +172,7 @@ impl Orders {
         Err(None)
     }
 
-    /// Adds a part of a collection, up to `last`; without `last` the view is complete.
+    /// Adds a part of a collection to a view, up to `last`; without `last` the view is complete.
     pub(super) fn extend<'o>(
         &mut self,
         key: OrderKey<'_>,
@@ -187,8 +187,8 @@ impl Orders {
         }
     }
 
-    /// Paths of a collection in sort order, optionally only those after `last`, each with its
-    /// position.
+    /// Iterates over the paths of a collection in the order of a view, optionally only those after
+    /// `last`. Each comes with its position.
     pub(super) fn after<'o>(
         &'o self,
         key: OrderKey<'_>,

@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Names by which the list can be sorted.
+/// Values of the argument `sort`, by which the list can be sorted.
 const SORTS: [&str; 4] = ["namespace", "name", "target", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -54,7 +54,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// Fields of an alias that a search compares.
+/// Returns the fields of an alias that a search compares with its words.
 fn texts(alias: &Alias) -> [&str; 6] {
     let Alias { key, target, comment, owners, .. } = alias;
     [&key.name, &key.namespace, &target.name, &target.namespace, comment, owners]
@@ -110,7 +110,7 @@ fn read(request: &Request<'_>, name: ServiceRef<'_>) -> Result<AliasIn, Reply> {
     Ok(alias)
 }
 
-/// A complete alias; absent fields are empty.
+/// Returns a complete alias; fields that the request omits are empty.
 fn alias(new: AliasChange, name: ServiceRef<'_>) -> Result<Alias, Reply> {
     Ok(Alias {
         id: String::new(),
@@ -125,7 +125,7 @@ fn alias(new: AliasChange, name: ServiceRef<'_>) -> Result<Alias, Reply> {
     })
 }
 
-/// The change that turns any alias of this name into `whole`.
+/// Returns the change that makes an existing alias equal to `whole`.
 fn change_to(whole: &Alias) -> AliasChange {
     AliasChange {
         target: Some(whole.target.clone()),

@@ -17,7 +17,8 @@ use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
-/// Limit of instances per call: enough for a large service, with a commit that stays small.
+/// Maximum number of instances per call: enough for a large service, but few enough for a small
+/// commit.
 pub(super) const INSTANCES_MAX: usize = 1000;
 
 /// Change of many instances.
@@ -64,7 +65,8 @@ pub(super) async fn patch(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(reply(StatusCode::OK, &out))
 }
 
-/// Current state of the instances that a call names, by path, for its change row.
+/// Returns the current state of the instances that a call names, by path, for the change row of the
+/// call.
 pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     let body: Option<BulkIn> = request.read().ok();
     let state = request.part.registry.state_full();
@@ -73,7 +75,7 @@ pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     instances.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
 }
 
-/// The changed instances in an answer, by path.
+/// Returns the instances that the answer to a bulk call lists as changed, by path.
 pub(super) fn changed(answer: &Value) -> BTreeMap<String, Value> {
     let list = answer["list"].as_array().into_iter().flatten();
     list.filter_map(|it| Some((path_of(it["id"].as_str()?), short(it)))).collect()
@@ -87,7 +89,7 @@ fn row_value(instance: &InstanceOut<'_>) -> Value {
     short(&serde_json::to_value(instance).unwrap_or_default())
 }
 
-/// Fields of an instance in a row about many.
+/// Returns the fields of an instance that a change row about several instances contains.
 fn short(instance: &Value) -> Value {
     ["namespace", "service", "host", "port", "isolated", "weight"]
         .into_iter()

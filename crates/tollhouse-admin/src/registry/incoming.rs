@@ -42,7 +42,7 @@ pub(super) struct NamespaceIn {
 }
 
 impl NamespaceIn {
-    /// The change: absent fields stay unchanged.
+    /// Returns the change that the body describes; fields that it omits stay unchanged.
     pub(super) fn change(self) -> NamespaceChange {
         NamespaceChange {
             comment: self.comment,
@@ -53,7 +53,8 @@ impl NamespaceIn {
         }
     }
 
-    /// The complete object as a change: absent fields become empty.
+    /// Returns the change that replaces the whole namespace: fields that the request omits become
+    /// empty.
     pub(super) fn whole(self) -> NamespaceChange {
         NamespaceChange {
             comment: Some(self.comment.unwrap_or_default()),
@@ -101,7 +102,7 @@ pub(super) struct ServiceIn {
 }
 
 impl ServiceIn {
-    /// The change: absent fields stay unchanged.
+    /// Returns the change that the body describes; fields that it omits stay unchanged.
     pub(super) fn change(self) -> ServiceChange {
         let details = DetailsChange {
             ports: self.ports,
@@ -170,7 +171,7 @@ pub(super) struct AliasIn {
 }
 
 impl AliasIn {
-    /// The change: absent fields stay unchanged.
+    /// Returns the change that the body describes; fields that it omits stay unchanged.
     pub(super) fn change(self) -> AliasChange {
         AliasChange {
             target: self.target.map(|target| ServiceKey::new(&target.namespace, &target.name)),
@@ -252,7 +253,7 @@ fn said<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<u32>>, D::
 }
 
 impl InstanceIn {
-    /// Refuses a TTL that is out of range, which the registry would silently replace.
+    /// Refuses a TTL that is out of range, because the registry would silently replace it.
     pub(super) fn check(&self) -> Result<(), Reply> {
         let allowed = 1..=u32::from(TTL_SECONDS_MAX);
         match self.ttl_seconds {
@@ -264,7 +265,7 @@ impl InstanceIn {
         }
     }
 
-    /// The instance to register, under this id.
+    /// Returns the instance to register, with this id.
     pub(super) fn register(self, id: Arc<str>) -> NewInstance {
         let metadata = self.metadata.unwrap_or_default();
         NewInstance {

@@ -28,11 +28,11 @@ struct Filters<'a> {
     isolated: Option<bool>,
     label: Label,
     words: Words,
-    /// Sort order; by service and id if unset.
+    /// Sort order; with `None`, instances are sorted by service and id.
     sort: Option<Sort<'a>>,
 }
 
-/// Names by which the list can be sorted.
+/// Values of the argument `sort`, by which the list can be sorted.
 const SORTS: [&str; 8] =
     ["service", "id", "host", "version", "weight", "healthy", "isolated", "changed"];
 
@@ -58,7 +58,8 @@ impl<'a> Filters<'a> {
             && listing::is(self.arguments, "service", &key.name)
     }
 
-    /// Whether no filter restricts the instances of an admitted service.
+    /// Whether all instances of an admitted service pass, because no filter concerns single
+    /// instances.
     fn admit_all(&self) -> bool {
         let says = |name: &&str| self.arguments.get(name).is_some_and(|text| !text.is_empty());
         self.words.is_empty()
@@ -81,7 +82,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Fields of an instance that a search compares.
+/// Returns the fields of an instance that a search compares with its words.
 fn texts(instance: &Instance) -> impl Iterator<Item = &str> {
     let own = [
         &*instance.id,
@@ -185,8 +186,8 @@ async fn list(
     Ok(page.reply(request, list, total))
 }
 
-/// Returns a page in another order, and the number of all matching instances, which are collected
-/// for it.
+/// Returns a page in the requested sort order, and the number of all matching instances. All of
+/// them are collected to be sorted.
 async fn sorted<'v>(
     views: &'v [Arc<ServiceView>],
     filters: &Filters<'_>,

@@ -14,10 +14,10 @@ use crate::arguments::Arguments;
 use crate::paging;
 use crate::reply::Reply;
 
-/// Default page size: a screen or two.
+/// Default number of objects per page.
 const PAGE_SIZE_DEFAULT: usize = 500;
 
-/// Maximum page size: some megabytes of text.
+/// Maximum number of objects per page: some megabytes of text.
 pub(super) const PAGE_SIZE_MAX: usize = 5_000;
 
 /// Number and size of the requested page.
@@ -67,7 +67,7 @@ impl Page {
         rest
     }
 
-    /// Number of objects before the page.
+    /// Returns the number of objects before the page.
     pub(super) fn start(self) -> usize {
         (self.number - 1).saturating_mul(self.size)
     }
@@ -77,12 +77,12 @@ impl Page {
         place >= self.start() && place - self.start() < self.size
     }
 
-    /// Maximum number of objects on the page.
+    /// Returns the maximum number of objects on the page.
     pub(super) fn size(self) -> usize {
         self.size
     }
 
-    /// Reply with one page of a list.
+    /// Returns the reply with one page of a list.
     pub(super) fn reply<T: Serialize>(
         self,
         request: &Request<'_>,
@@ -106,7 +106,7 @@ pub(super) struct List<T> {
     version: u64,
 }
 
-/// Reply with an object as JSON.
+/// Returns a reply with an object as JSON.
 pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_string(value) {
         Ok(text) => Reply::json_text(status, text),
@@ -114,7 +114,7 @@ pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-/// Regular expression that a name must match; all names match without one.
+/// Regular expression that a name must match; with `None`, all names match.
 pub(super) struct Pattern(Option<Regex>);
 
 impl Pattern {
@@ -128,7 +128,7 @@ impl Pattern {
     }
 }
 
-/// Metadata that an object must have: `key` or `key:value`.
+/// Metadata that an object must have, from an argument of the form `key` or `key:value`.
 pub(super) struct Label(Option<(String, Option<String>)>);
 
 impl Label {
@@ -182,7 +182,7 @@ impl<'a> Sort<'a> {
         Err(Reply::bad(format!("sort is one of {keys}; a - before it turns it round")))
     }
 
-    /// The key in the requested direction.
+    /// Returns the sort key in the requested direction.
     pub(super) fn directed<'k>(self, key: SortKey<'k>) -> DirectedKey<'k> {
         if self.is_descending { DirectedKey::Down(Reverse(key)) } else { DirectedKey::Up(key) }
     }

@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Names by which the list can be sorted.
+/// Values of the argument `sort`, by which the list can be sorted.
 const SORTS: [&str; 4] = ["name", "services", "instances", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {

@@ -1,6 +1,6 @@
-//! Change rows about writes to the registry by people, with the object before and after. Services
-//! that register themselves are left out, because they would push out all other rows; the registry
-//! records events about them.
+//! Change rows about writes to the registry by people, with the object before and after.
+//! Registrations by services themselves have no rows, because they would displace all other rows;
+//! the registry records events about them.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -17,7 +17,7 @@ use crate::context::Admin;
 use crate::crud;
 use crate::reply::Reply;
 
-/// Target of a write, and its previous state.
+/// Object that a write changes, in its state before the write.
 pub(super) struct Before {
     /// Path without the prefix `registry/`. For a creation, the path follows from the answer.
     path: String,
@@ -31,10 +31,11 @@ pub(super) async fn look(request: &Request<'_>, segments: &[&str]) -> Option<Bef
         [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(&call.method);
     let is_noted = match (segments, &call.method) {
         (["instances", _, "heartbeat"], _) => false,
-        // The import of a whole registry: thousands of objects, whose history is in the source
-        // registry.
+        // An import of a whole registry is not recorded, because it has thousands of objects, whose
+        // history is in the source registry.
         (["objects", ..], _) => false,
-        // Registrations by programs, which do not use the console.
+        // Registrations are not recorded unless they come from the console, because programs make
+        // them.
         (["instances", ..] | ["services", _, _, "instances"], &Method::POST | &Method::PUT) => {
             crud::way_of(call) == Way::Console
         }
@@ -56,7 +57,7 @@ fn is_bulk(segments: &[&str], call: &Call) -> bool {
     segments == ["instances"] && call.method == Method::PATCH
 }
 
-/// Stores one row about all instances that a call has changed.
+/// Stores one change row about all instances that a call has changed.
 async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
     let after = bulk::changed(answer);
     if after.is_empty() {
@@ -74,7 +75,7 @@ async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
     chronicle::keep(admin, ChangeRow { deed: ChangeKind::Patch, ..row }).await;
 }
 
-/// The object at a path, as a GET returns it.
+/// Returns the object at a path, as a GET does.
 async fn read(request: &Request<'_>, segments: &[&str]) -> Option<Value> {
     let arguments = Arguments::default();
     let call = Call { method: Method::GET, arguments, ..request.call.clone() };
@@ -82,7 +83,7 @@ async fn read(request: &Request<'_>, segments: &[&str]) -> Option<Value> {
     Box::pin(super::route(&reading, segments)).await.ok()?.value()
 }
 
-/// Stores the row about a successful write.
+/// Stores the change row about a successful write.
 pub(super) async fn keep(
     admin: &Admin,
     request: &Request<'_>,
@@ -100,8 +101,7 @@ pub(super) async fn keep(
         Method::DELETE => None,
         _ => reply.value().filter(Value::is_object),
     };
-    // Without an object in the answer there is nothing to show, and an equal object means that
-    // nothing changed.
+    // No row is stored if the answer contains no object, or if the object is unchanged.
     if call.method != Method::DELETE && (after.is_none() || after == before.object) {
         return;
     }
@@ -131,7 +131,7 @@ pub(super) async fn keep(
     chronicle::keep(admin, row).await;
 }
 
-/// Path of an object that was created in a collection.
+/// Returns the path of an object that a call created in a collection.
 fn new_path(segments: &[&str], made: Option<&Value>) -> String {
     let text = |name: &str| made.and_then(|made| made.get(name)).and_then(Value::as_str);
     let collection = segments.join("/");

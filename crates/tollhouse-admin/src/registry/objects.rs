@@ -1,5 +1,5 @@
-//! `/registry/v1/objects`: import of an exported registry, one object per line. Ids, times, tokens
-//! and revisions are kept. The answer has one result per line, in order.
+//! `/registry/v1/objects`: import of an exported registry, one object per line. The objects keep
+//! their ids, times, tokens and revisions. The answer has one result per line, in order.
 
 use hyper::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
-/// A line: key and value of an entry in the registry's store.
+/// Line of the import: key and value of an entry in the registry's store.
 #[derive(Deserialize)]
 pub(super) struct ObjectLine {
     key: String,
@@ -78,8 +78,8 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
         .map(serde_json::from_slice)
         .collect::<Result<_, _>>()
         .map_err(|error| body::invalid(&error.to_string()))?;
-    // Submitted concurrently, so that they share commits. The limit of the body bounds their
-    // number.
+    // The objects are submitted concurrently, so that they share commits. The size limit of the
+    // body bounds their number.
     let mut waiting = Vec::with_capacity(read.len());
     for ObjectLine { key, value } in read {
         waiting.push(match Object::from_entry(&key, value.to_string().as_bytes()) {
@@ -101,8 +101,8 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(reply(StatusCode::OK, &PutOut { effects }))
 }
 
-/// Result of one object. If the registry can no longer write, the whole call is refused; it can be
-/// repeated.
+/// Converts the outcome for one object. If the registry can no longer write, the whole call is
+/// refused, and can be repeated later.
 fn to_effect(outcome: Result<Outcome, Refusal>) -> Result<EffectOut, Reply> {
     match outcome {
         Ok(Outcome::Put(effect)) => Ok(effect.into()),

@@ -124,7 +124,7 @@ fn responses(answer: Answer) -> Value {
     responses
 }
 
-/// Schema of a page of objects of the named schema.
+/// Returns the schema of a page of objects of the named schema.
 fn list_of(schema: &str) -> Value {
     let mut list = answered::<ListOut<Value>>();
     list["properties"]["list"]["items"] = named(schema);
@@ -155,8 +155,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Schema of a line of an exported registry. Written by hand, because values have the format of the
-/// registry's store.
+/// Returns the schema of a line of an exported registry. It is written by hand, because the values
+/// have the format of the registry's store and no Rust type.
 fn line() -> Value {
     json!({
         "type": "object",
@@ -177,7 +177,8 @@ fn answered<T: JsonSchema>() -> Value {
 fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.contract = contract;
-        // The document declares the dialect of its schemas once, and has its own definitions.
+        // Single schemas name no JSON Schema dialect and have no definitions, because the OpenAPI
+        // document contains both once.
         settings.meta_schema = None;
         settings.inline_subschemas = true;
     });

@@ -12,11 +12,11 @@ use crate::limits::WATCHES_MAX;
 
 /// Functions that depend on the wire protocol of the registry's clients.
 pub trait RegistryDialect: fmt::Debug + Send + Sync {
-    /// Id of an instance that was given none, equal to the id that a client's registration would
-    /// get.
+    /// Returns the id for an instance that is registered without one. It equals the id that a
+    /// client's registration would get.
     fn instance_id(&self, service: ServiceRef<'_>, vpc_id: &str, host: &str, port: u32) -> String;
 
-    /// A rule as JSON in the protocol's format.
+    /// Converts a rule to JSON in the protocol's format.
     fn show_rule(&self, rule: &Rule) -> Value;
 
     /// Parses a rule from JSON. The result may have another kind than `kind`, if the two share a
@@ -26,10 +26,10 @@ pub trait RegistryDialect: fmt::Debug + Send + Sync {
     /// Returns the reason if the rule is invalid.
     fn read_rule(&self, kind: RuleKind, value: &Value) -> Result<NewRule, String>;
 
-    /// JSON schema of rules of a kind.
+    /// Returns the JSON schema of rules of a kind.
     fn rule_schema(&self, kind: RuleKind) -> Value;
 
-    /// A client's report about itself, as JSON.
+    /// Converts a client's report about itself to JSON.
     fn show_client(&self, client: &Client) -> Value;
 }
 
@@ -40,7 +40,7 @@ pub struct RegistryListeners {
     pub http: Vec<SocketAddr>,
 }
 
-/// The registry, with the state of its watches.
+/// The registry, with its listeners and the state of its watches.
 #[derive(Debug, Clone)]
 pub struct RegistryPart {
     pub(crate) registry: Registry,
@@ -52,7 +52,7 @@ pub struct RegistryPart {
 }
 
 impl RegistryPart {
-    /// The part for a registry that has just started.
+    /// Creates the part for a registry that has just started.
     pub fn new(registry: Registry, dialect: Arc<dyn RegistryDialect>) -> Self {
         let started_at_ms = registry.now_ms();
         let watches = Watches::new(WATCHES_MAX);
@@ -75,7 +75,7 @@ impl RegistryPart {
     }
 }
 
-/// Open watches of the registry, and their limit.
+/// Limit of the open watches of the registry, and the signal that ends them.
 #[derive(Debug, Clone)]
 pub(crate) struct Watches {
     pub(super) free: Arc<Semaphore>,
@@ -85,7 +85,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Allows at most `most` watches at a time.
+    /// Allows at most `most` open watches at a time.
     fn new(most: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(0) }
     }

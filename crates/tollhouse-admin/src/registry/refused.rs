@@ -5,7 +5,7 @@ use tollhouse_registry::{Noun, Refusal};
 
 use crate::reply::Reply;
 
-/// Reply to a command that the registry refused; the status depends on the refusal.
+/// Returns the reply to a command that the registry refused; the status depends on the refusal.
 pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
@@ -22,7 +22,7 @@ pub(super) fn reply(refusal: &Refusal) -> Reply {
     Reply::refusal(status, refusal.to_string())
 }
 
-/// Reply 404 for a missing object.
+/// Returns the reply 404 for a missing object.
 pub(super) fn not_found(noun: Noun) -> Reply {
     reply(&Refusal::NotFound(noun))
 }

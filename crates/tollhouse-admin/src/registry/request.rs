@@ -35,7 +35,7 @@ impl Request<'_> {
         }
     }
 
-    /// Handles a path that supports only GET.
+    /// Calls the handler of a path that supports only GET; refuses other methods.
     pub(super) fn only_get(
         &self,
         read: impl FnOnce() -> Result<Reply, Reply>,
@@ -43,7 +43,7 @@ impl Request<'_> {
         if self.call.method == Method::GET { read() } else { Err(self.wrong_method("GET")) }
     }
 
-    /// Reply 405 for an unsupported method.
+    /// Returns the reply 405 for an unsupported method.
     pub(super) fn wrong_method(&self, allowed: &str) -> Reply {
         let text = format!("not supported `{}` method here; try {allowed}", self.call.method);
         Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text)

@@ -15,7 +15,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// The kind of rules in a path.
+/// Parses the kind of rules in a path.
 pub(super) fn kind_of(name: &str) -> Result<RuleKind, Reply> {
     let found = RuleKind::ALL.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| {
@@ -53,10 +53,10 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
     Ok(page.reply(request, list, total))
 }
 
-/// Sort keys of the list; by kind and id by default.
+/// Values of the argument `sort`; by default the list is sorted by kind and id.
 const SORTS: [&str; 6] = ["kind", "name", "namespace", "priority", "enabled", "changed"];
 
-/// Fields of a rule that a search compares.
+/// Returns the fields of a rule that a search compares with its words.
 fn texts(rule: &Rule) -> impl Iterator<Item = &str> {
     let own = [&*rule.name, &*rule.id, &*rule.namespace, rule.kind.name()];
     own.into_iter().chain(rule.targets.iter().flat_map(|it| [&*it.namespace, &*it.name]))

@@ -4,11 +4,11 @@
 use crate::arguments::Arguments;
 use crate::reply::Reply;
 
-/// Limits of a search text, in bytes and in words.
+/// Maximum length of a search text in bytes, and maximum number of its words.
 const BYTES_MAX: usize = 256;
 const WORDS_MAX: usize = 16;
 
-/// Search words in lower case.
+/// Search words, in lower case.
 pub(super) struct Words(Vec<String>);
 
 impl Words {

@@ -16,7 +16,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Names by which the list can be sorted.
+/// Values of the argument `sort`, by which the list can be sorted.
 const SORTS: [&str; 7] =
     ["namespace", "name", "instances", "healthy", "unhealthy", "isolated", "changed"];
 
@@ -62,7 +62,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// Fields of a service that a search compares.
+/// Returns the fields of a service that a search compares with its words.
 fn texts(view: &ServiceView) -> impl Iterator<Item = &str> {
     let service = &view.service;
     let details = &service.details;

@@ -12,7 +12,7 @@ use super::outgoing::InstanceCounts;
 use super::part::RegistryPart;
 use crate::reply::Reply;
 
-/// Limit of services in mass expiry that are listed by name.
+/// Maximum number of services in mass expiry that are listed by name.
 const MASS_EXPIRIES_NAMED_MAX: usize = 1_000;
 
 #[derive(JsonSchema, Serialize)]

@@ -26,24 +26,26 @@ use super::outgoing::InstanceOut;
 use super::request::Request;
 use crate::reply::Reply;
 
-/// Bytes of text sent at once; about what the socket accepts at once.
+/// Number of bytes from which pending lines are sent as a chunk; about the number that the socket
+/// accepts at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Limit of pending chunks; above it the follower waits for the client.
+/// Maximum number of chunks that wait for the client; beyond it, the follower of the service waits.
 const CHUNKS_WAITING_MAX: usize = 2;
 
-/// Pause between readings of a constantly changing service; faster changes are sent together.
+/// Minimum time between two comparisons of a constantly changing service; changes within this time
+/// are sent together.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Timeout for a client to read pending data, because a stalled client would occupy one of the
-/// limited watches.
+/// Maximum time to wait until the client reads pending data, because a stalled client would occupy
+/// one of the limited number of watches.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Lines after which the task yields.
+/// Number of lines after which the task yields to others.
 const LINES_AT_ONCE: usize = 256;
 
-/// Time without changes after which a line is sent, so that a dead client is detected and proxies
-/// keep the connection.
+/// Time without changes after which an `alive` line is sent, so that a dead client is detected and
+/// proxies do not close the connection.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Starts a stream of changes to one service; one line per change.
@@ -71,10 +73,10 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     Ok(Reply::lines(chunks))
 }
 
-/// The client has disconnected or does not read.
+/// Error: the client has disconnected, or does not read.
 struct Disconnect;
 
-/// Follower of one service for one client.
+/// Task that compares the versions of one service and sends the differences to one client.
 struct Follower {
     registry: Registry,
     name: ServiceKey,
@@ -117,7 +119,7 @@ impl Follower {
         }
     }
 
-    /// Current state of the service, found by its name or an alias.
+    /// Returns the current state of the service, found by its name or an alias.
     fn look(&self) -> Option<Arc<ServiceView>> {
         let state = self.registry.state();
         state.resolve(self.name.borrowed()).map(|resolved| Arc::clone(resolved.view))
@@ -137,7 +139,8 @@ struct Out {
 }
 
 impl Out {
-    /// Sends the differences between two versions. The cost is proportional to the changes.
+    /// Sends the differences between two versions of the service. The cost is proportional to the
+    /// number of changes.
     async fn send_difference(
         &mut self,
         before: Option<&ServiceView>,
@@ -183,7 +186,7 @@ impl Out {
     }
 }
 
-/// Instances that may differ between two versions, before and after.
+/// Iterates over the instances that may differ between two versions, each before and after.
 fn difference<'a>(
     before: Option<&'a ServiceView>,
     after: Option<&'a ServiceView>,

@@ -23,12 +23,12 @@ impl WireBody {
         Self(Content::Whole(bytes))
     }
 
-    /// Chunks until the sender is dropped.
+    /// Returns a body of chunks, which ends when the sender is dropped.
     pub(crate) fn chunks(chunks: mpsc::Receiver<Bytes>) -> Self {
         Self(Content::Chunks(chunks))
     }
 
-    /// The complete body; empty for chunks.
+    /// Returns the complete body; empty for a body of chunks.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.0 {
             Content::Whole(bytes) => bytes,

@@ -43,7 +43,8 @@ pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Owner for error texts: `consumer: bob`, or `credential: c1 of consumer: bob`.
+/// Returns the owner of a credential value for error texts: `consumer: bob`, or `credential: c1 of
+/// consumer: bob`.
 fn owner_text(path: &str) -> String {
     let mut parts = path.split('/').skip(1);
     let username = parts.next().unwrap_or_default();

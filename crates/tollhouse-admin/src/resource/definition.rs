@@ -1,6 +1,6 @@
-//! Definition of a resource: a table of facts with two functions, one for checks beyond the schema
-//! and one that prevents deletion. A new resource needs a module and an entry in `resource`;
-//! routing, OpenAPI document and reference page follow.
+//! Definition of a resource: its properties, and two functions, one for checks that its schema
+//! cannot express and one that prevents deletion. A new resource needs a module and an entry in
+//! `resource`; routing, OpenAPI document and reference page follow.
 
 use serde_json::Value;
 use tollhouse_model::{Kind, schema};
@@ -21,15 +21,16 @@ pub(crate) struct Resource {
     pub summary: &'static str,
     /// Name of the core schema of an object.
     pub schema: &'static str,
-    /// Structure of its paths, and origin of its ids.
+    /// Structure of the objects' paths, and origin of their ids.
     pub layout: Layout,
     /// Supported verbs besides GET, PUT and DELETE.
     pub further: &'static [Verb],
-    /// Kind of the plugins in an object; `None` if it has no plugins.
+    /// Kind of the plugins in the objects; `None` if these have no plugins.
     pub plugins: Option<Owner>,
-    /// Checks of an object beyond its schema and plugins.
+    /// Function that checks an object beyond its schema and plugins.
     pub check: fn(&Candidate<'_>) -> Result<(), Reply>,
-    /// Returns the reason why the object at a path must not be deleted.
+    /// Function that returns the reason why the object at a path must not be deleted; `None` if it
+    /// may be.
     pub guard: fn(&str, &Contents) -> Option<String>,
 }
 
@@ -43,10 +44,10 @@ pub(crate) enum Owner {
     Stream,
 }
 
-/// The resource whose objects contain the id of their parent, a service.
+/// Name of the resource whose objects contain the id of their parent, a service.
 pub(super) const GRAPHQL_COST_DECORATIONS: &str = "graphql_cost_decorations";
 
-/// The field with the id of the parent service.
+/// Name of the field with the id of the parent service.
 pub(super) const SERVICE: &str = "service_id";
 
 /// Verbs that only some resources support.
@@ -72,17 +73,18 @@ pub(crate) enum Layout {
     Child(&'static str),
 }
 
-/// Requirement that objects which the candidate refers to exist.
+/// Check that the objects which a candidate refers to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceCheck {
     On,
-    /// Off, because the candidate is part of a document or is only inspected.
+    /// References are not checked, because the candidate is part of a document or is only
+    /// inspected.
     Off,
 }
 
 /// Object that is validated before it is written.
 pub(crate) struct Candidate<'a> {
-    /// Path, such as `routes/1`; before POST has assigned an id, `routes/`.
+    /// Path of the object, such as `routes/1`; before POST has assigned an id, `routes/`.
     pub path: &'a str,
     pub value: &'a Value,
     /// Index of the other objects.
@@ -92,7 +94,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Resource {
-    /// Kind in the model; `None` for resources that only the Admin API has.
+    /// Returns the kind of object in the model; `None` for resources that only the Admin API has.
     pub(crate) fn object_kind(&self) -> Option<Kind> {
         match self.layout {
             Layout::Child(_) => (self.name == "credentials").then_some(Kind::Credential),
@@ -109,7 +111,8 @@ impl Resource {
         self.plugins == Some(Owner::Consumer)
     }
 
-    /// The field with the parent's id, if there is one.
+    /// Returns the name of the field with the parent's id; `None` if the objects have no such
+    /// field.
     pub(crate) fn parent_field(&self) -> Option<&'static str> {
         (self.name == GRAPHQL_COST_DECORATIONS).then_some(SERVICE)
     }
@@ -123,7 +126,8 @@ impl Resource {
         self.layout != Layout::PluginName
     }
 
-    /// Whether values must be unique within a collection, although the store cannot check that.
+    /// Whether objects of a collection have values that must be unique in it. The store cannot
+    /// check that, so that writes are made one after the other.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.object_kind() == Some(Kind::GlobalRule) || self.name == GRAPHQL_COST_DECORATIONS
     }
@@ -189,7 +193,7 @@ fn missing(noun: &str, id: &str) -> Reply {
     Reply::bad(format!("failed to fetch {noun} info by {noun} id [{id}], response code: 404"))
 }
 
-/// The referring object in error texts: `route [1]`, or `plugin in route [1]`.
+/// Returns the name of a referring object in error texts: `route [1]`, or `plugin in route [1]`.
 pub(crate) fn user_text(place: ReferenceKind, user: &str) -> String {
     let (collection, id) = user.split_once('/').unwrap_or((user, ""));
     // APISIX uses the plural for global rules only.

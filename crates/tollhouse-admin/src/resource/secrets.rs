@@ -1,4 +1,4 @@
-//! Secrets: secret managers, from which values are fetched that objects refer to.
+//! Secrets: secret managers, from which the gateway fetches values that objects refer to.
 
 use serde_json::Value;
 use tollhouse_model::{Id, Problems, schema};
@@ -21,7 +21,7 @@ pub(crate) const RESOURCE: Resource = Resource {
 /// Secret managers; each has its own schema.
 pub(crate) const MANAGERS: [&str; 3] = ["vault", "aws", "gcp"];
 
-/// The object without its id, because the managers' schemas do not describe it.
+/// Returns the object without its id, because the managers' schemas do not describe the id.
 pub(crate) fn without_id(value: &Value) -> Value {
     let mut bare = value.clone();
     if let Some(fields) = bare.as_object_mut() {
@@ -30,7 +30,7 @@ pub(crate) fn without_id(value: &Value) -> Value {
     bare
 }
 
-/// Validates the id in the path, which the managers' schemas do not describe.
+/// Validates the id in the path, because the managers' schemas do not describe the id.
 fn check_id(id: &str) -> Result<(), Reply> {
     let mut problems = Problems::new();
     match Id::parse(&Value::from(id), "id", &mut problems) {

@@ -13,11 +13,11 @@ use crate::index::OWN_KEYS;
 use crate::options::Mode;
 use crate::session::{ENDED_MAX, SignInId};
 
-/// Folder of the entries among the gateway's internal keys. The name of an entry is the session's
-/// expiry and number.
+/// Prefix of the entries, which is among the gateway's internal keys. The rest of an entry's key
+/// consists of the session's expiry and random number.
 pub(crate) const FOLDER: &str = "tollhouse/ended/";
 
-/// The session of an entry's name.
+/// Parses the name of an entry as the id of its session.
 pub(crate) fn parse(name: &str) -> Option<SignInId> {
     let (end_s, number) = name.split_once('.')?;
     Some((end_s.parse().ok()?, number.into()))
@@ -31,7 +31,7 @@ pub(super) async fn keep(admin: &Admin, id: &SignInId) -> Result<(), StoreError>
     debug_assert!(FOLDER.starts_with(OWN_KEYS), "objects never lie there");
     match admin.parts.options.mode {
         Mode::Store | Mode::Away(_) => {}
-        // Without a store, sessions end with the process.
+        // Without a store, sign-outs are remembered only in this process.
         Mode::ReadOnly(_) | Mode::Standalone(_) => return Ok(()),
     }
     let key = |(end_s, number): &SignInId| admin.key_of(&format!("{FOLDER}{end_s}.{number}"));
@@ -58,7 +58,7 @@ pub(crate) async fn drop_cookie(admin: &Admin, call: &mut Call) {
     let Some(sessions) = &options.sessions else { return };
     // Only a call with a valid cookie and proof causes the index to catch up.
     let Some(id) = sessions.id_of(&options.keys, call, auth::now_s()) else { return };
-    // If the store is unreachable, the known sign-outs apply.
+    // An error is ignored: if the store is unreachable, the sign-outs known so far apply.
     let _ = admin.index.catch_up().await;
     if admin.index.contents().has_ended(&id) {
         call.headers.remove(COOKIE);

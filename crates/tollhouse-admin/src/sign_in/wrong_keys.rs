@@ -1,5 +1,5 @@
 //! Limit of calls with a wrong key, per address. Calls with a valid key are never limited, because
-//! others behind the same proxy may be guessing.
+//! another client behind the same proxy may be guessing keys.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,14 +14,15 @@ use crate::call::Call;
 use crate::options::Options;
 use crate::reply::Reply;
 
-/// Limit of wrong keys per address and [`WINDOW`]. Fairly high, because a client with an outdated
-/// key retries and should see the real error.
+/// Maximum number of wrong keys per address and [`WINDOW`]. The number is fairly high, because a
+/// client with an outdated key retries, and should get the error about its key.
 const CALLS_MAX: u32 = 60;
 
 /// Time over which wrong keys are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Limit of counted addresses, to bound memory. Further addresses are not counted.
+/// Maximum number of addresses for which wrong keys are counted, to bound memory. Further addresses
+/// are not limited.
 const ADDRESSES_MAX: usize = 4096;
 
 /// Time and number of recent wrong keys, by peer address.
@@ -44,7 +45,8 @@ impl WrongKeys {
         Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text))
     }
 
-    /// Number of wrong keys of this address in its window, including this one.
+    /// Counts a wrong key, and returns the number of wrong keys of this address in the current
+    /// window.
     fn count(&self, address: IpAddr, now: Instant) -> u32 {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= ADDRESSES_MAX {

@@ -9,8 +9,8 @@ use tollhouse_plugin::sealing::{self, ObjectRef};
 
 use super::objects::id_in;
 
-/// The object with `***` for all values that sealing would change. The keyring may be a temporary
-/// one.
+/// Returns the object with `***` in place of all values that sealing would change. The keyring may
+/// be a temporary one.
 pub fn masked(kind: Kind, plain: &Value, catalogue: &Catalogue, keyring: &Keyring) -> Value {
     let mut sealed = plain.clone();
     let id = id_in(kind, plain);
@@ -21,7 +21,8 @@ pub fn masked(kind: Kind, plain: &Value, catalogue: &Catalogue, keyring: &Keyrin
     with_differences_hidden(plain, &sealed)
 }
 
-/// All texts are masked, because plugin metadata may contain passwords in any field.
+/// Returns the value with all texts masked, because plugin metadata may contain passwords in any
+/// field.
 fn with_everything_hidden(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -23,7 +23,7 @@ pub struct Times {
     pub updated: Option<Value>,
 }
 
-/// An object as in a document, with separate timestamps.
+/// Object in the form of a document, with separate timestamps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
     /// The fields, starting with the id.
@@ -33,8 +33,8 @@ pub struct Object {
 
 pub type Objects = BTreeMap<(Kind, Id), Object>;
 
-/// Path of an object in a store, without the prefix, such as `routes/1`. Credentials are below
-/// their consumers.
+/// Returns the path of an object in a store, without the prefix, such as `routes/1`. Paths of
+/// credentials are below those of their consumers.
 pub fn path_of(kind: Kind, id: &Id) -> String {
     let list = if kind == Kind::Credential { Kind::Consumer } else { kind };
     format!("{}/{id}", list.plural())
@@ -43,8 +43,8 @@ pub fn path_of(kind: Kind, id: &Id) -> String {
 const CREATED: &str = "create_time";
 const UPDATED: &str = "update_time";
 
-/// The objects in a listing of a store. Values that are not JSON objects are problems; keys that
-/// are not those of objects are ignored.
+/// Returns the objects in a listing of a store. Values that are not JSON objects are reported as
+/// problems; keys that are not those of objects are ignored.
 pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
     let (mut objects, mut problems) = (Objects::new(), Problems::new());
     for entry in &listing.entries {
@@ -62,7 +62,7 @@ pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
     (objects, problems)
 }
 
-/// The objects of a parsed document.
+/// Returns the objects of a parsed document.
 ///
 /// # Errors
 /// If the value of an object is invalid.
@@ -78,8 +78,8 @@ pub fn from_document(document: &Document) -> Result<Objects, Problem> {
 }
 
 /// Opens the values of a document that were sealed with `keyring`, for checks and comparisons.
-/// Values under other keys stay sealed and are refused by the checks. Values that only look sealed
-/// cause a warning.
+/// Values under other keys stay sealed and are refused by the checks. Values that look sealed but
+/// are not cause a warning.
 pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &Keyring) {
     for item in &mut document.items {
         // An unparsable value is reported by the checks.
@@ -124,7 +124,7 @@ impl Object {
         Self { value: Value::Object(ordered), times }
     }
 
-    /// The value with its timestamps, for documents that include them.
+    /// Returns the value with its timestamps, for documents that include them.
     pub fn with_times(&self) -> Value {
         let mut value = self.value.clone();
         if let Value::Object(fields) = &mut value {
@@ -136,7 +136,7 @@ impl Object {
         value
     }
 
-    /// The value for the store; `now_s` replaces unknown timestamps.
+    /// Returns the value for the store; `now_s` replaces unknown timestamps.
     pub fn to_store(&self, kind: Kind, id: &Id, now_s: u64) -> Value {
         let mut value = self.value.clone();
         if kind == Kind::PluginMetadata {
@@ -166,7 +166,7 @@ impl Object {
     }
 }
 
-/// The id in the value of an object.
+/// Returns the id in the value of an object.
 pub(super) fn id_in(kind: Kind, value: &Value) -> String {
     let name = if kind == Kind::Consumer { "username" } else { "id" };
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

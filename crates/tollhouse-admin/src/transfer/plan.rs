@@ -9,21 +9,21 @@ use tollhouse_model::{Id, Kind};
 
 use super::objects::{Object, Objects};
 
-/// Treatment of stored objects that the document lacks.
+/// Treatment of stored objects that the document does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
-    /// Keep objects that the document does not contain.
+    /// Such objects are kept.
     Nothing,
-    /// Delete objects that the document does not contain.
+    /// Such objects are deleted.
     Absent,
 }
 
-/// Visibility of the certificates' private keys at the target.
+/// Visibility of the private keys of stored certificates in the target of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// Private keys are written in plain text.
+    /// Private keys are visible and can be compared.
     Seen,
-    /// Never visible: keys are compared by their certificates.
+    /// Private keys are never visible. A key counts as changed if its certificate has changed.
     Hidden,
 }
 
@@ -38,14 +38,14 @@ pub struct Change {
     pub new: Option<Object>,
 }
 
-/// All changes in a safe order: an object is written after those it refers to, and deleted before
-/// them.
+/// All changes, in a safe order: an object is written after the objects that it refers to, and
+/// deleted before them.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     pub changes: Vec<Change>,
     /// Number of objects that need no change.
     pub unchanged: usize,
-    /// Number of objects that the document lacks and that stay.
+    /// Number of stored objects that the document does not contain and that are kept.
     pub left: usize,
 }
 
@@ -64,7 +64,7 @@ impl Plan {
                 plan.unchanged += 1;
                 continue;
             }
-            // The time of creation survives a replacement.
+            // A replaced object keeps its time of creation.
             new.times.created = new
                 .times
                 .created
@@ -90,7 +90,8 @@ impl Plan {
     }
 }
 
-/// Order of writing: a kind comes after all kinds that its objects can refer to.
+/// Returns the position of a kind in the order of writing: after all kinds that its objects can
+/// refer to.
 fn depth(kind: Kind) -> usize {
     match kind {
         Kind::Secret | Kind::PluginMetadata | Kind::Proto | Kind::Ssl => 0,
@@ -117,7 +118,8 @@ fn is_same(kind: Kind, old: &Object, new: &Object, private_keys: PrivateKeys) ->
     shown(old) == shown(new)
 }
 
-/// Paths of the fields that differ; objects are compared field by field, lists as a whole.
+/// Returns the paths of the fields that differ. Objects are compared field by field, lists as a
+/// whole.
 pub fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
     let mut fields = Vec::new();
     let mut waiting = vec![(Vec::new(), old, new)];

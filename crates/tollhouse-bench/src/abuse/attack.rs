@@ -1,5 +1,5 @@
-//! Misbehaving clients with limited rate and number. They write raw bytes, which is cheap on this
-//! side.
+//! Misbehaving clients with limited rate and number. They write prepared bytes, so that an attack
+//! costs little on the core of the load.
 
 use super::frames::{
     self, DATA, END_HEADERS, FRAME_BYTES_MAX, HEADERS, Head, PREFACE, RST_STREAM, SETTINGS,
@@ -14,18 +14,19 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Interval between bursts; with the sizes below, one or two thousand attacks per second.
+/// Interval between bursts of attacks. With the burst sizes below, there are one or two thousand
+/// attacks per second.
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of cancelled requests per burst.
 const RESETS_PER_BURST: u32 = 10;
 /// Number of requests after which the attacker reconnects, so that limits per connection do not
 /// stop it.
 const RESETS_PER_CONNECTION: u32 = 900;
-/// Number of idle connections: as many as were once enough to block the port. The oldest close as
-/// new ones are opened.
+/// Number of idle connections, which once was enough to block the port. Beyond it, the oldest
+/// connection is closed for each new one.
 const SILENT_CONNECTIONS: usize = 4_116;
 const SILENT_PER_BURST: usize = 20;
-/// Number of connections, streams per connection, and bytes per stream of unread bodies.
+/// Load of the unread bodies: number of connections, streams per connection, and bytes per stream.
 const UNREAD_CONNECTIONS: usize = 40;
 const UNREAD_STREAMS: u32 = 128;
 const UNREAD_BYTES: usize = 64_000;
@@ -34,7 +35,7 @@ const DEPARTED_PER_BURST: usize = 5;
 /// Number of clients per burst that stay idle instead of disconnecting.
 const SILENT_OF_DEPARTED: usize = 1;
 
-/// Attacks until `is_over`; returns the number of attacks.
+/// Runs the attack until `is_over` is set; returns the number of attacks.
 pub(super) fn run(attack: Attack, ports: Listen, is_over: &AtomicBool) -> u64 {
     match attack {
         Attack::ResetsOverSharedConnection => resets(ports.http, "/shared", is_over),
@@ -46,7 +47,8 @@ pub(super) fn run(attack: Attack, ports: Listen, is_over: &AtomicBool) -> u64 {
     }
 }
 
-/// Runs `burst`, which returns its number of attacks, at a constant pace.
+/// Calls `burst` every [`BURST_INTERVAL`] until `is_over` is set. Each call returns its number of
+/// attacks; their sum is returned.
 fn bursts(is_over: &AtomicBool, mut burst: impl FnMut() -> u64) -> u64 {
     let mut acts = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -96,8 +98,8 @@ fn resets(port: u16, path: &str, is_over: &AtomicBool) -> u64 {
         else {
             return 0;
         };
-        // All requests precede all resets, so that each has reached its node or waits for a
-        // connection to it.
+        // All requests precede all resets, so that each request has reached its node, or waits for
+        // a connection to it, when it is reset.
         let ids = (streams..streams + RESETS_PER_BURST).map(|number| 2 * number + 1);
         let (mut requests, mut resets) = (Vec::new(), Vec::new());
         for id in ids {
@@ -137,7 +139,7 @@ fn unread(port: u16, is_over: &AtomicBool) -> u64 {
     let mut open = || -> Result<u64> {
         let mut stream = connect_http2(port)?;
         let mut bytes = Vec::new();
-        // The gateway grows the connection's window; data beyond it is not sent.
+        // Allows the gateway to send 16 MiB more on this connection.
         Head::new(WINDOW_UPDATE, 0, 0).write(&0x00ff_ffff_u32.to_be_bytes(), &mut bytes);
         for number in 0..UNREAD_STREAMS {
             let id = 2 * number + 1;
@@ -149,7 +151,7 @@ fn unread(port: u16, is_over: &AtomicBool) -> u64 {
             for _ in 0..4 {
                 Head::new(DATA, 0, 2 * number + 1).write(&piece, &mut data);
             }
-            // A gateway may rightly refuse more.
+            // An error ends the burst, because the gateway may refuse more data.
             if stream.write_all(&data).is_err() {
                 break;
             }

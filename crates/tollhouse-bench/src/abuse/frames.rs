@@ -17,12 +17,12 @@ pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// Maximum frame payload in bytes, by default.
+/// Default maximum length of a frame payload, in bytes.
 pub(super) const FRAME_BYTES_MAX: usize = 16_384;
 
 const HEAD_BYTES: usize = 9;
 
-/// Type, flags and stream of a frame.
+/// Header of a frame without its length: type, flags and stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) kind: u8,
@@ -63,15 +63,16 @@ pub(crate) fn request_block(path: &str) -> Vec<u8> {
     block
 }
 
-/// `:method: POST` in the static table.
+/// Encoding of `:method: POST`, an entry of HPACK's static table.
 const METHOD_POST: u8 = 0x83;
-/// `:status: 200` in the static table.
+/// Encoding of `:status: 200`, an entry of HPACK's static table.
 const STATUS_200: u8 = 0x88;
 
 const SCHEME_HTTP: u8 = 0x86;
 const AUTHORITY_NAME: u8 = 1;
 const PATH_NAME: u8 = 4;
-/// `content-length` in the static table; its index does not fit into four bits.
+/// Encoding of the name `content-length`, an entry of HPACK's static table, in a literal field. The
+/// index does not fit into the four bits of the first byte.
 const CONTENT_LENGTH_NAME: [u8; 2] = [0x0f, 13];
 
 /// Writes a literal field without indexing, with a name index below 15.

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of resets per window at which a connection is closed: the default of a widespread server.
+/// Number of stream resets within [`RESETS_WINDOW`] at which the node closes a connection: the
+/// default of a widespread server.
 const RESETS_MAX: u32 = 200;
 const RESETS_WINDOW: Duration = Duration::from_secs(30);
 /// Error code ENHANCE_YOUR_CALM (RFC 9113, section 7).
 const CALM: u32 = 0xb;
-/// Maximum number of connections of the silent node; the oldest are closed beyond it.
+/// Maximum number of connections of the silent node; beyond it, the oldest ones are closed.
 const SILENT_MAX: usize = 8192;
 
 /// Nodes behind the gateway, each with a different behaviour.
@@ -55,18 +56,19 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Returns the number of accepted connections.
+    /// Returns the number of connections that the HTTP/2 node and the silent node have accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Nodes {
-    /// Ends the silent node, whose connections would otherwise use up the descriptors of later
-    /// rounds.
+    /// Ends the silent node, because its open connections would use up the file descriptors of
+    /// later rounds.
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // Wakes the node; an error means that it does not listen any more.
+        // The connection wakes the node's thread. An error is ignored, because it means that the
+        // node does not listen any more.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.silent_port));
     }
 }
@@ -93,7 +95,8 @@ fn echo(socket: &UdpSocket) {
     }
 }
 
-/// Answers every complete request until the connection ends or exceeds the number of resets.
+/// Answers every complete HTTP/2 request until the connection ends or has [`RESETS_MAX`] resets
+/// within the window.
 fn answer(stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut writer = stream.try_clone()?;

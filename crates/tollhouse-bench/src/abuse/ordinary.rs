@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Interval between two requests of the client.
+/// Interval between two requests of the well-behaved client.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Time limit of a request; a slower one has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -23,8 +23,8 @@ pub(super) enum Ordinary {
     Fresh { port: u16, path: &'static str },
     /// A connection to the TLS port, up to the server's first message.
     Hello { port: u16 },
-    /// A new datagram session for each question, from one of many addresses, because a gateway
-    /// limits the sessions of each.
+    /// A new datagram session for each request. The source address varies, because a gateway limits
+    /// the number of sessions per address.
     Datagrams { port: u16 },
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Returns the 99th percentile, including failed requests with the time they took.
+    /// Returns the 99th percentile of the latencies, including those of failed requests.
     pub(super) fn p99_us(&self) -> f64 {
         percentile(&self.sorted_us, 99)
     }
@@ -46,7 +46,7 @@ impl Waits {
 }
 
 impl Ordinary {
-    /// Sends requests until the time is up, or `is_over`.
+    /// Sends requests for `time`, or until `is_over` is set.
     pub(super) fn run(&self, time: Duration, is_over: &AtomicBool) -> Result<Waits> {
         let mut waits = Waits::default();
         let mut kept = None;
@@ -98,7 +98,7 @@ fn ask_by_datagram(port: u16) -> Result<()> {
     let socket = UdpSocket::bind((source, 0))?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     let mut answer = [0; 16];
-    // A second question checks that the session serves more than one.
+    // Two datagrams are sent, so that the session is used more than once.
     for question in [b"one", b"two"] {
         socket.send_to(question, (Ipv4Addr::LOCALHOST, port))?;
         let bytes = socket.recv(&mut answer)?;
@@ -115,12 +115,12 @@ fn say_hello(port: u16) -> Result<()> {
     stream.write_all(&client_hello())?;
     let mut record = [0; 6];
     stream.read_exact(&mut record).context("the server's first message")?;
-    // A handshake record with a ServerHello (RFC 8446, sections 4 and 5.1).
+    // The answer must be a handshake record with a ServerHello (RFC 8446, sections 4 and 5.1).
     if record[0] == 22 && record[5] == 2 { Ok(()) } else { bail!("no ServerHello: {record:?}") }
 }
 
 /// Returns a TLS 1.3 ClientHello for `bench.test` (RFC 8446, section 4.1.2). The key share is a
-/// dummy, because the handshake ends there.
+/// dummy, because the client ends the handshake after the ServerHello.
 fn client_hello() -> Vec<u8> {
     let with_length = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
     let extension = |kind: u16, body: &[u8]| [&kind.to_be_bytes()[..], &with_length(body)].concat();

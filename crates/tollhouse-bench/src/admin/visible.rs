@@ -1,5 +1,6 @@
-//! Measures the time until a write takes effect: puts one new route after the other and, after each
-//! response, requests it over several data plane connections until all succeed.
+//! Measures the time until a write takes effect. Writes one new route after the other, and after
+//! each response of the Admin API requests the route over several data plane connections until all
+//! of them succeed.
 
 use super::client::Writer;
 use crate::budget::{Budget, Figure};
@@ -9,13 +10,14 @@ use crate::measure::percentile;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 
-/// Enough that every core has some: the kernel distributes connections over the cores' sockets, and
-/// the probability that all reach one of two cores is 1 in 30,000.
+/// Number of data plane connections, so high that every core has some. The kernel distributes
+/// connections over the cores' sockets at random; the probability that all 16 reach the same of two
+/// cores is 1 in 30,000.
 const CONNECTIONS: usize = 16;
-/// Time limit until a write takes effect.
+/// Maximum time to wait until a write takes effect.
 const VISIBLE_MAX: Duration = Duration::from_secs(10);
 
-/// Ports for writing and for requests.
+/// Ports of the Admin API, of the data plane and of the origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) admin: u16,
@@ -45,7 +47,7 @@ pub(crate) fn connections(port: u16) -> Result<Vec<Connection>> {
     (0..CONNECTIONS).map(|_| Connection::open(port)).collect()
 }
 
-/// Sends a request on all connections, and repeats it on those that did not find the route yet.
+/// Sends a request on all connections, and repeats it on each one that has not succeeded yet.
 pub(crate) fn wait_for_all(
     connections: &mut [Connection],
     path: &str,
@@ -61,7 +63,7 @@ pub(crate) fn wait_for_all(
         for connection in waiting {
             match connection.receive()? {
                 200 => {}
-                // The route is missing, or present without its node.
+                // This core does not serve the route yet, or serves it without its node.
                 404 | 503 => still_waiting.push(connection),
                 status => bail!("status {status}"),
             }
@@ -74,7 +76,7 @@ pub(crate) fn wait_for_all(
     bail!("a route does not serve after {VISIBLE_MAX:?}")
 }
 
-/// Returns median, p99 and maximum of waiting times, with a budget for the latter two.
+/// Returns median, p99 and maximum of the times, with the budget for p99 and maximum.
 pub(crate) fn waits(what: &str, mut waits_ms: Vec<f64>, over: &str, budget: Budget) -> [Figure; 3] {
     waits_ms.sort_by(f64::total_cmp);
     let title = |part: &str| format!("{what}, {part}, ms, {over}");

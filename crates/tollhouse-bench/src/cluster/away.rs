@@ -21,14 +21,14 @@ use tollhouse_testkit::Etcd;
 /// Time for which the store is down.
 const AWAY: Duration = Duration::from_secs(60);
 const QUICK_AWAY: Duration = Duration::from_secs(8);
-/// Number of requests between two calls of `look`.
+/// Number of requests between two calls of `look` in [`Requests::send`].
 const REQUESTS_A_LOOK: u64 = 50;
 
 fn away(plan: &Plan) -> Duration {
     if plan.is_quick { QUICK_AWAY } else { AWAY }
 }
 
-/// Counts of sent and lost requests.
+/// Number of requests sent to the gateway, and of those that failed.
 #[derive(Default)]
 struct Requests {
     sent: u64,
@@ -67,7 +67,7 @@ impl Requests {
     }
 }
 
-/// Kills the database of a registry node and restarts it.
+/// Kills the database of a registry node, and restarts it after a minute.
 pub(super) fn without_database(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(plan, BODY_BYTES)?;
     let mut engines = Engines::start()?;
@@ -108,7 +108,8 @@ fn is_answered(caller: &mut Caller) -> Result<bool> {
     Ok(is_known && caller.call("Heartbeat", &steady(0)).is_ok())
 }
 
-/// Kills the etcd of two gateways and restarts it. A change at one must then reach the other.
+/// Kills the etcd of two gateways, and restarts it after a minute. A change at one gateway must
+/// then reach the other.
 pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     let origin = origin::start(plan, BODY_BYTES)?;
     let mut etcd = Etcd::durable().context("etcd is not installed")?;
@@ -148,7 +149,8 @@ pub(super) fn without_etcd(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Opens a new connection, because one that was idle for a minute is closed.
+/// Checks that a request is answered with 200. Uses a new connection, because the gateway closes a
+/// connection that was idle for a minute.
 fn serves(port: u16, path: &str) -> Result<()> {
     match Connection::open(port)?.get(path)? {
         200 => Ok(()),
@@ -156,7 +158,7 @@ fn serves(port: u16, path: &str) -> Result<()> {
     }
 }
 
-/// Repeats an action until it succeeds; returns the milliseconds.
+/// Repeats an action until it succeeds; returns the time until then in milliseconds.
 fn taken_again(what: &str, mut act: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     while let Err(error) = act() {

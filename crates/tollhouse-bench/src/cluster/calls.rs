@@ -1,4 +1,4 @@
-//! CPU time that calls cost the nodes, and the number of calls a second.
+//! Measures the CPU time that registry calls cost the nodes, and the number of calls per second.
 
 use super::nodes::{Engines, Node};
 use crate::budget::{self, Figure};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 const CALLS: u64 = 40_000;
 const QUICK_CALLS: u64 = 2_000;
-/// Number of instances that send heartbeats as fast as these are answered, all to one node.
+/// Number of instances that send heartbeats to one node, each as fast as the node answers.
 const BEATING: u64 = 20_000;
 const QUICK_BEATING: u64 = 1_000;
 const BEAT_SECONDS: u64 = 5;
 const BEATS: Duration = Duration::from_secs(20);
 const QUICK_BEATS: Duration = Duration::from_secs(3);
-/// Concurrent calls, as in the published report.
+/// Number of concurrent calls, as in the published report.
 const IN_FLIGHT: u64 = 64;
 
-/// Measures first one node on its engines, then three.
+/// Measures one registry node on its database and Redis first, then three nodes.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
     let mut figures = Vec::new();
@@ -74,7 +74,8 @@ fn beats(plan: &Plan, engines: &Engines, first: Node) -> Result<Vec<Figure>> {
         "health_check": { "type": 1, "heartbeat": { "ttl": BEAT_SECONDS } },
     });
     let grpc = nodes[0].ports.registry_grpc;
-    // The sum over all three, because nodes that get no calls pay for those of the others.
+    // The CPU time is the sum over all three nodes, because nodes that get no calls apply the
+    // changes of the others.
     let cpu = || nodes.iter().map(Node::cpu_time).sum::<Result<Duration>>();
     Load::closed("RegisterInstance", instance, IN_FLIGHT, End::Calls(beating))
         .run_at(plan, grpc, &cpu)?;

@@ -1,5 +1,5 @@
-//! Loss of data when nodes die: one of three registry nodes is killed every ten seconds while
-//! clients register and send heartbeats to those that run.
+//! Measures the loss of data when nodes die. One of three registry nodes is killed every ten
+//! seconds, while clients register instances and send heartbeats at the nodes that run.
 
 use super::nodes::{Engines, Node};
 use crate::budget::{self, Figure};
@@ -13,17 +13,18 @@ use std::time::{Duration, Instant};
 
 const KILLING: Duration = Duration::from_secs(600);
 const QUICK_KILLING: Duration = Duration::from_secs(25);
-/// Interval between two kills, and the time until the killed node is started again.
+/// Interval between two kills. [`DOWN`] is the time until the killed node is started again.
 const KILL_INTERVAL: Duration = Duration::from_secs(10);
 const DOWN: Duration = Duration::from_secs(4);
-/// Instances that send heartbeats once a second and expire after six seconds of silence.
+/// Number of instances that send heartbeats once a second. They expire after six seconds without
+/// one.
 const STEADY: usize = 40;
 const STEADY_TTL: u64 = 2;
 pub(super) const STEADY_SERVICE: &str = "steady";
 /// Maximum time to wait for an expected state.
 pub(super) const SETTLED_MAX: Duration = Duration::from_secs(30);
 
-/// Clients of three nodes, which call whichever node answers, as SDKs do.
+/// Client of three nodes that, like the SDKs, calls the next node if one does not answer.
 struct Clients {
     ports: Vec<u16>,
     callers: Vec<Option<Caller>>,
@@ -34,7 +35,7 @@ struct Clients {
 #[derive(Default)]
 struct Beats {
     rounds: u64,
-    /// Maximum time between two rounds that were answered.
+    /// Longest time between two answered rounds of heartbeats.
     longest: Duration,
     false_expiries: u64,
 }
@@ -91,7 +92,8 @@ fn kill(plan: &Plan, nodes: &mut [Node], time: Duration) -> Result<u32> {
     Ok(kills)
 }
 
-/// Registers one instance after the other, and returns how many registrations were acknowledged.
+/// Registers one instance after the other until `is_over` is set. Returns the number of
+/// acknowledged registrations.
 fn register(ports: &[u16], is_over: &AtomicBool) -> Result<u64> {
     let mut clients = Clients::new(ports);
     let mut registered = 0;
@@ -131,7 +133,8 @@ fn beat(ports: &[u16], is_over: &AtomicBool) -> Result<Beats> {
     Ok(beats)
 }
 
-/// Returns how many of the registrations are missing on at least one node in the end.
+/// Returns the number of acknowledged registrations that are missing on at least one node in the
+/// end.
 fn lost(ports: &[u16], registered: u64) -> Result<u64> {
     let start = Instant::now();
     loop {
@@ -153,7 +156,7 @@ impl Clients {
         Self { ports: ports.to_vec(), callers, turn: 0 }
     }
 
-    /// Calls the next node, and further ones if the call fails.
+    /// Calls the next node, and the following ones if the call fails.
     fn call(&mut self, method: &str, message: &Value) -> Result<Value> {
         let start = Instant::now();
         loop {
@@ -175,7 +178,7 @@ impl Clients {
     }
 }
 
-/// Returns an instance that sends heartbeats.
+/// Returns the registration of the instance with this number, which sends heartbeats.
 pub(super) fn steady(number: usize) -> Value {
     json!({
         "id": format!("steady-{number}"), "service": STEADY_SERVICE, "namespace": NAMESPACE,

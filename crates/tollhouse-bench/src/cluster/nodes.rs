@@ -1,4 +1,4 @@
-//! The database and Redis, and the nodes that share them.
+//! Processes of a cluster: the database and Redis, and the nodes that share them.
 
 use crate::client::probe;
 use crate::gateway::{self, ADMIN_KEY};
@@ -36,7 +36,7 @@ impl Engines {
     }
 }
 
-/// A node, with the folder of its configuration and name.
+/// Running node, with the folder of its configuration and its name in the cluster.
 pub(super) struct Node {
     program: Option<Program>,
     home: TempDir,
@@ -44,7 +44,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts a registry node, with these resources for its gateway.
+    /// Starts a registry node; `resources` are those of the gateway in the same process.
     pub(super) fn start_registry(
         plan: &Plan,
         engines: &Engines,
@@ -60,7 +60,7 @@ impl Node {
         Self::with(plan, &bootstrap, &resources.to_string())
     }
 
-    /// Starts a gateway on this etcd.
+    /// Starts a gateway whose store is this etcd.
     pub(super) fn start_gateway(plan: &Plan, etcd: &Etcd) -> Result<Self> {
         let ports = Listen { admin: free_port()?, ..gateway::listen(free_port()?)? };
         let settings = &format!(

@@ -20,11 +20,11 @@ use tollhouse_testkit::Etcd;
 const ROUTES: usize = 10_000;
 const QUICK_ROUTES: usize = 500;
 
-/// Duration of the measurement without any change.
+/// Duration of the comparison measurement, during which nothing is read again.
 const QUIET: Duration = Duration::from_secs(10);
 const QUICK_QUIET: Duration = Duration::from_secs(2);
 
-/// Maximum time to wait until everything is read again.
+/// Maximum time to wait until the gateway has read all resources again.
 const RESYNC_MAX: Duration = Duration::from_secs(120);
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
@@ -39,11 +39,12 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     put_all(gateway.ports.admin, routes, route)?;
     etcd.kill();
     etcd.copy();
-    // etcd's own start must not take CPU time from the gateway; it would run on another machine.
+    // etcd gets a low priority, so that its start takes no CPU time from the gateway. In production
+    // it would run on another machine.
     etcd.give_way();
     etcd.run();
-    // This route is not in the copy, and therefore shows when the copy is served. The first
-    // attempts may come too early for the gateway.
+    // This route is not in the copy of the store, so that its absence shows when the gateway serves
+    // the copy. The first attempts to write it may come before the gateway is ready.
     let end = Instant::now() + RESYNC_MAX;
     let last = route(routes);
     while let Err(error) = Writer::open(gateway.ports.admin)?.put(&last.path, &last.value) {
@@ -90,14 +91,14 @@ fn resync(etcd: &mut Etcd, port: u16, gone: &str) -> Result<f64> {
         if began.elapsed() > RESYNC_MAX {
             bail!("the gateway still serves what its etcd does not have");
         }
-        // Requests are rare, so that they add no load of their own.
+        // The pause between requests keeps their own load negligible.
         std::thread::park_timeout(Duration::from_millis(20));
     }
     Ok(began.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Returns the milliseconds of each request of one client, for at most `longest` or until
-/// `is_over`.
+/// Sends requests for at most `longest`, or until `is_over` returns true, and returns the latency
+/// of each in milliseconds.
 ///
 /// # Errors
 /// If a request is not answered with 200.

@@ -1,4 +1,4 @@
-//! Delay until one node knows of a change that was made at another.
+//! Measures the delay from a change at one node until another node serves it.
 
 use super::nodes::{Engines, Node};
 use crate::admin::Writer;

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tollhouse_testbed::{Bootstrap, Haproxy, Listen, Nginx, Program, Upstream, free_port};
 
-/// Name in the certificate. Clients that connect to an address send no name.
+/// Host name in the certificate. The name is not used for routing, because clients that connect to
+/// an IP address send no name.
 const NAME: &str = "bench.test";
 
-/// A self-signed certificate with a P-256 key.
+/// Files of a self-signed certificate with a P-256 key.
 pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
     pub(crate) key: PathBuf,
@@ -42,13 +43,13 @@ impl Certificate {
     }
 }
 
-/// Ports of the nodes that requests go to.
+/// Ports of the nodes behind the proxies.
 pub(super) struct Nodes {
     pub(super) http_port: u16,
     pub(super) grpc_port: u16,
 }
 
-/// A proxy that accepts connections.
+/// Running proxy, with its ports.
 pub(super) struct EdgeProxy {
     pub(super) peer: Peer,
     /// Port for HTTP/2 in clear text.
@@ -58,7 +59,7 @@ pub(super) struct EdgeProxy {
     pub(super) program: Program,
 }
 
-/// The two ports of a proxy.
+/// Ports of a proxy for HTTP/2 in clear text and for TLS.
 #[derive(Clone, Copy)]
 struct Ports {
     plain: u16,
@@ -66,7 +67,7 @@ struct Ports {
 }
 
 impl EdgeProxy {
-    /// Starts the proxy on the core of the proxies.
+    /// Starts the proxy on the core of the programs under test.
     pub(super) fn start(
         plan: &Plan,
         peer: Peer,
@@ -118,8 +119,7 @@ fn resources(nodes: &Nodes, certificate: &Certificate) -> Result<String> {
             "type": "roundrobin",
             "scheme": "grpc",
             "nodes": { format!("127.0.0.1:{}", nodes.grpc_port): 1 },
-            // Long times, as for the other proxies, which keep their connections for the whole
-            // case.
+            // Connections to the nodes are kept for the whole case, as in the other proxies.
             "keepalive_pool": { "size": 320, "idle_timeout": 600, "requests": 1_000_000_000 },
         },
     });

@@ -1,5 +1,5 @@
-//! Comparison of our TCP relay with HAProxy's: CPU time for a MiB of one long connection, and for
-//! one of many short connections. Both ends of the connections are in this program, on the core of
+//! Compares Tollhouse's TCP relay with HAProxy's by the CPU time per MiB over one long connection,
+//! and per connection for many short ones. Client and server are in this program, on the core of
 //! the load.
 
 use super::{Cost, medians};
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 use tollhouse_testbed::{Bootstrap, Haproxy, Listen, Program, free_port};
 
 const MIB: u64 = 1 << 20;
-/// MiB per round: about one second of work for a relay.
+/// Number of MiB per round: about one second of work for a relay.
 const MIB_PER_ROUND: u64 = 2048;
 const MIB_PER_QUICK_ROUND: u64 = 256;
-/// Connections per round, each for one byte.
+/// Number of short connections per round, each of which transfers one byte.
 const CONNECTIONS_PER_ROUND: u64 = 8000;
 const CONNECTIONS_PER_QUICK_ROUND: u64 = 2000;
 /// Number of clients that open short connections concurrently, each one after the other. With a
 /// single client the relay's core would sleep between any two steps, and most of the measured time
 /// would be for waking it up.
 const CLIENTS: u64 = 16;
-/// Bytes that both ends read or write at once.
+/// Size in bytes of the buffers with which client and server read and write.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Maximum time to wait for a read or a write.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl Measure {
         }
     }
 
-    /// Returns the number of units per round.
+    /// Returns the number of units of work per round.
     fn count(self, length: Length) -> u64 {
         match (self, length) {
             (Self::Mib, Length::Full) => MIB_PER_ROUND,
@@ -60,7 +60,7 @@ impl Measure {
     }
 }
 
-/// Measures both relays in turn, round after round.
+/// Measures both relays alternately, round after round.
 pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
     let far = FarEnd::start()?;
     let peers = plan.peers.iter().copied();
@@ -95,7 +95,7 @@ impl Relay {
             let bootstrap = Bootstrap { listen, ..Bootstrap::default() };
             plan.gateway(Core::Proxy, &bootstrap, &resources(port, far_port))?
         } else {
-            // Splices where HAProxy considers it worthwhile, as our relay does.
+            // HAProxy may move data with `splice`, as Tollhouse's relay does.
             let defaults = "  mode tcp\n  option splice-auto\n";
             let sections = format!(
                 "listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  \
@@ -108,7 +108,7 @@ impl Relay {
         Ok(Self { peer, port, program })
     }
 
-    /// Returns the cost of one unit.
+    /// Measures one round, and returns the CPU time of one unit of work.
     fn round(&self, measure: Measure, count: u64) -> Result<Cost> {
         let (before, start) = (self.program.cpu_time()?, Instant::now());
         match measure {
@@ -120,7 +120,8 @@ impl Relay {
     }
 }
 
-/// Opens a connection, asks the far end for bytes, reads them, and closes the connection.
+/// Opens a connection, requests `bytes` bytes from the server, reads them, and closes the
+/// connection.
 fn fetch(port: u16, bytes: u64) -> Result<()> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;
@@ -151,8 +152,8 @@ fn fetch_often(port: u16, count: u64) -> Result<()> {
     })
 }
 
-/// A server that sends as many bytes as a client asks for, to [`CLIENTS`] clients at a time, until
-/// it is dropped.
+/// Server that sends as many bytes as a client requests. It serves [`CLIENTS`] clients at a time,
+/// until it is dropped.
 struct FarEnd {
     port: u16,
     is_over: Arc<AtomicBool>,
@@ -177,7 +178,8 @@ impl Drop for FarEnd {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for _ in &self.threads {
-            // The connection wakes one of the threads; it may fail if the thread has ended already.
+            // The connection wakes one of the server's threads. An error is ignored, because that
+            // thread may have ended already.
             let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
         }
         for thread in self.threads.drain(..) {
@@ -205,7 +207,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let buffer = vec![b'x'; BUFFER_BYTES];
     let mut asked = [0; size_of::<u64>()];
-    // A connection that only checks whether the relay listens sends nothing and ends.
+    // A check whether the relay listens opens a connection and closes it without a request.
     stream.read_exact(&mut asked)?;
     let mut left = u64::from_be_bytes(asked);
     while left > 0 {
@@ -213,7 +215,8 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         stream.write_all(&buffer[..count as usize])?;
         left -= count;
     }
-    // Waits until the other side has ended the connection, so that the relay closes it first.
+    // Waits until the client has closed the connection, so that the relay closes its connection to
+    // the server first.
     let ended = stream.read(&mut asked)?;
     debug_assert_eq!(ended, 0, "a client asks once");
     Ok(())

@@ -1,5 +1,6 @@
-//! Memory that a connection at rest takes in a proxy: thousands over TLS after their handshake, and
-//! thousands of HTTP/2 after one answered request, compared with the memory before.
+//! Memory that an idle connection takes in a proxy. Thousands of connections are opened, over TLS
+//! or with HTTP/2 in clear text and one answered request each, and the memory is compared with that
+//! before.
 
 use super::PATH;
 use super::proxy::EdgeProxy;
@@ -15,21 +16,21 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tollhouse_testbed::Program;
 
-/// Connections to open: enough to make the program's other memory negligible.
+/// Number of idle connections: enough to make the program's other memory negligible.
 const CONNECTIONS: usize = 4000;
 const CONNECTIONS_QUICK: usize = 1000;
-/// Connections that are opened and closed before the first measurement, so that pools and arenas
-/// exist already.
+/// Number of connections that are opened and closed before the first measurement, so that pools and
+/// arenas exist already.
 const WARM_UP_CONNECTIONS: usize = 100;
-/// Connections over TLS that the generator opens per second.
+/// Number of TLS connections that the generator opens per second.
 const HANDSHAKES_PER_SECOND: usize = 500;
-/// Time that connections rest before a measurement, so that memory which is released late is
-/// released.
+/// Time between the last request and a measurement, so that memory which is released late is not
+/// counted.
 const REST: Duration = Duration::from_secs(3);
 /// Maximum time to wait for an answer or for connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Protocol of the connections at rest.
+/// Protocol of the idle connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tls,
@@ -69,9 +70,10 @@ impl Kind {
     }
 }
 
-/// Connections that stay open until this is dropped.
+/// Open idle connections, which are closed when this value is dropped.
 enum IdleConnections {
-    /// Connections held by the program under test, which acts as the generator.
+    /// Connections of a load generator process: the binary under test, started as `tollhouse bench
+    /// connections`.
     Tls {
         _holder: Program,
     },
@@ -114,7 +116,7 @@ fn open_http2(port: u16) -> Result<TcpStream> {
             break;
         }
     }
-    // From here on both sides know each other's settings.
+    // The response shows that both sides have each other's settings.
     let mut end = Vec::new();
     Head::new(SETTINGS, ACK, 0).write(&[], &mut end);
     stream.write_all(&end)?;

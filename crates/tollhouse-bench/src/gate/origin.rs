@@ -1,15 +1,17 @@
-//! The origin of the gate and of the training of published binaries: answers every request with 128
-//! bytes, with one thread per connection.
+//! Origin for the instruction count (`gate.rs`) and for the training of published binaries
+//! (`train.rs`). Answers every request with 128 bytes; each connection has a thread.
 //!
-//! This origin runs inside this program, so that the gate only needs valgrind. It only reads bodies
-//! in the form that the gateway and our own requests write.
+//! The origin runs inside this program, so that the instruction count needs no other program than
+//! valgrind. It supports only the framing of bodies that the gateway and the requests of this crate
+//! use.
 
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 const BODY_BYTES: usize = 128;
-/// Limit for a request, large enough for those of a proxy; a larger one ends the connection.
+/// Maximum size of a request in bytes, large enough for those of a proxy. A larger request ends the
+/// connection.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 /// A running origin, whose threads end with the program.

@@ -1,5 +1,5 @@
-//! Generators: their command lines, chosen so that both sides of a duel send equal requests, and
-//! the place of the number of answered requests in their output.
+//! Load generators: their command lines, chosen so that both generators of a duel send equal
+//! requests, and parsers for the number of answered requests in their output.
 
 use super::super::wrk;
 use crate::plan::Plan;
@@ -33,7 +33,7 @@ pub(super) enum Tool {
     OurGrpc,
 }
 
-/// Concurrent requests; over HTTP/2 they are the product of connections and streams.
+/// Number of concurrent requests; over HTTP/2 it is the product of connections and streams.
 const CONNECTIONS: &str = "64";
 const MULTIPLEXED_CONNECTIONS: &str = "8";
 const STREAMS: &str = "8";
@@ -41,7 +41,7 @@ const STREAMS: &str = "8";
 /// of them.
 const AB_REQUESTS: &str = "2000000";
 
-/// File with the service below, and the file for the results of our generator.
+/// Name of the file with the definition of the gRPC service.
 const PROTO_FILE: &str = "echo.proto";
 const RESULT_FILE: &str = "result.json";
 const PROTO: &str = "syntax = \"proto3\";\npackage bench;\n\
@@ -50,7 +50,7 @@ const PROTO: &str = "syntax = \"proto3\";\npackage bench;\n\
 const CALL: &str = "bench.Echo.Say";
 const MESSAGE: &str = "{\"text\":\"hello\"}";
 
-/// Number of requests that a generator counted.
+/// Numbers of answered and failed requests, as a generator printed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestCounts {
     pub(crate) requests: u64,
@@ -72,7 +72,8 @@ impl Tool {
         }
     }
 
-    /// Returns the program to look for; our own is the one under test.
+    /// Returns the name of the executable; for Tollhouse's generator, the binary under test is used
+    /// instead.
     pub(super) fn program(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
@@ -128,7 +129,8 @@ impl Tool {
         words.into_iter().map(ToOwned::to_owned).collect()
     }
 
-    /// Reads the output of the generator, or the file that it wrote.
+    /// Parses the request counts in the output of the generator, or in the result file that it
+    /// wrote.
     pub(super) fn read(self, text: &str, folder: &Path) -> Result<RequestCounts> {
         let found = match self {
             Self::Wrk | Self::OurWrk => wrk::parse(text).map(|outcome| RequestCounts {
@@ -179,7 +181,7 @@ fn read_ghz(text: &str) -> Option<RequestCounts> {
     Some(RequestCounts { requests: good, errors: all.saturating_sub(good) })
 }
 
-/// Reads the result in Tollhouse's format.
+/// Parses a result file of `tollhouse bench`.
 fn read_result(text: &str) -> Option<RequestCounts> {
     let report: Value = serde_json::from_str(text).ok()?;
     let counts = &report["results"][0]["counts"];

@@ -1,6 +1,6 @@
-//! Delay until a change is visible: from the answer to a registration until Discover returns the
-//! instance, and until the gateway in the same process sends requests to it. The delay after a
-//! deregistration is measured too.
+//! Measures the delay until a change is visible: from the answer to a registration until Discover
+//! returns the instance, and until the gateway in the same process sends requests to it. The delay
+//! after a deregistration is measured too.
 
 use super::server::{NAMESPACE, Registry};
 use crate::budget::{self, Figure};
@@ -19,7 +19,7 @@ const SERVICE: &str = "converge";
 /// Maximum time to wait until a change is visible.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Delays in milliseconds, by change and observer.
+/// Delays in milliseconds, by kind of change and by observer (Discover or gateway).
 #[derive(Default)]
 struct Delays {
     discover: Vec<f64>,

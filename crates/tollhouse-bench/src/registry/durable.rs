@@ -1,4 +1,5 @@
-//! The two calls that write, made by one client that waits for each answer.
+//! Measures the two calls that write, registration and deregistration, by one client that waits for
+//! each answer.
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};
@@ -12,7 +13,7 @@ const CALLS: u64 = 1_000;
 const QUICK_CALLS: u64 = 200;
 const SERVICE: &str = "durable";
 
-/// Measures both calls that write, and for comparison a forced write to the store's disk.
+/// Measures both calls, and for comparison a write to the same disk that is flushed.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let registry = Registry::start(plan, &json!({}))?;
     let mut figures = vec![disk_figure(registry.data())?];

@@ -1,5 +1,5 @@
-//! A run of the load generator against the registry: a plan file with one case, and the answers
-//! and times read from its result.
+//! Runs the load generator against the registry: writes a plan file with one case, and reads the
+//! numbers of answers and the times from the result.
 
 use super::server::{DONE, Registry};
 use crate::plan::Plan;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 
-/// File with the messages that the calls send and read.
+/// File with the definitions of the messages of the calls.
 const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
 
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ pub(crate) struct Load {
     pub(crate) method: &'static str,
     pub(crate) message: Value,
     pub(crate) connections: u64,
-    /// Concurrent calls on each connection.
+    /// Number of concurrent calls on each connection.
     pub(crate) streams: u64,
-    /// Calls a second; if absent, calls are sent as fast as they are answered.
+    /// Number of calls per second; with `None`, calls are sent as fast as they are answered.
     pub(crate) rate: Option<f64>,
     pub(crate) end: End,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
-    /// CPU time of the registry per call, user and kernel.
+    /// CPU time of the registry per call in microseconds, in user space and kernel.
     pub(crate) server_cpu: f64,
 }
 

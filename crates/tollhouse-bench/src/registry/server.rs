@@ -1,5 +1,5 @@
-//! The registry of a measurement: it runs on the core of the program under test, with its store on
-//! a disk, and single calls to it go over HTTP.
+//! Registry under test, and a client for single calls over HTTP. The registry runs on the core of
+//! the program under test, with its store on a disk.
 
 use crate::client::{Connection, probe};
 use crate::gateway;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollhouse_testbed::{Bootstrap, Listen, Program, free_port};
 
-/// Code of the answer to every call that succeeded.
+/// Code in the answer to a call that succeeded.
 pub(super) const DONE: u64 = 200_000;
-/// The namespace of the published files.
+/// Namespace in the files of the published report.
 pub(crate) const NAMESPACE: &str = "default";
 
 /// A running registry and its ports.
@@ -58,7 +58,7 @@ impl Registry {
         Ok(self.program.cpu_time()?)
     }
 
-    /// Returns the memory that the registry holds, in MiB.
+    /// Returns the memory that the registry uses, in MiB.
     pub(super) fn memory_mib(&self) -> Result<f64> {
         Ok(self.program.memory_bytes()? as f64 / f64::from(1 << 20))
     }

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 const INSTANCES: u64 = 100_000;
 const QUICK_INSTANCES: u64 = 5_000;
-/// Interval between two heartbeats of an instance, and its TTL; three times this without a
-/// heartbeat makes the instance unhealthy.
+/// Interval between two heartbeats of an instance, and TTL of the instance, in seconds. After three
+/// times this period without a heartbeat, the instance is unhealthy.
 const BEAT_SECONDS: u64 = 5;
-/// Number of instances of a service.
+/// Number of instances of each service.
 const OF_A_SERVICE: u64 = 100;
 /// Duration of the storm, long enough for an instance without heartbeats to become unhealthy.
 const STORM: Duration = Duration::from_secs(30);
 const QUICK_STORM: Duration = Duration::from_secs(5);
-/// Number of services that are checked in the end.
+/// Number of services whose instances are checked in the end.
 const SERVICES_LOOKED_AT: u64 = 20;
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {

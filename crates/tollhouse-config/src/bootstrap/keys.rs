@@ -83,8 +83,8 @@ const FIELDS_MAX: usize = 256;
 const HELLO_MIN: usize = 4 << 10;
 const HELLO_MAX: usize = 64 << 10;
 
-/// Bounds of the registry's memory, in bytes: from some tens of thousands of instances to more than
-/// a machine has.
+/// Bounds of the registry's memory limit, in bytes: the minimum suffices for some tens of thousands
+/// of instances; the maximum exceeds the memory of usual machines.
 const MEMORY_MIN: usize = 64 << 20;
 const MEMORY_MAX: usize = 1 << 40;
 

@@ -23,7 +23,7 @@ pub struct LogFiles {
 }
 
 impl LogFiles {
-    /// The default: `logs` in the data folder, which contains no other files.
+    /// Returns the default, `logs` in the data folder. Nothing else is stored in `logs`.
     pub(crate) fn in_folder(data_dir: &Path) -> Self {
         Self { folder: data_dir.join("logs") }
     }

@@ -77,7 +77,8 @@ impl Collector {
         self.document.shenyu = None;
     }
 
-    /// Reports a value that should be a list of items, and withholds the kinds of the list.
+    /// Reports a section that is not an array, and withholds its kinds, so that their objects stay
+    /// in service.
     pub(super) fn no_list(&mut self, list: Kind) {
         self.document.withheld_kinds.extend(key::kinds_in(list));
         let problem = Problem::error(list.plural(), "wrong type: expected array");

@@ -151,13 +151,13 @@ fn add_scalar_text(text: &mut String, scalar: &str) {
     text.push('"');
 }
 
-/// Whether every reader accepts the character unescaped in quotes.
+/// Whether every YAML parser accepts the character unescaped in a double-quoted string.
 fn is_printable(letter: char) -> bool {
     let breaks_lines = matches!(letter, '\u{2028}' | '\u{2029}' | '\u{FEFF}');
     !letter.is_control() && !breaks_lines && letter != '\u{FFFE}' && letter != '\u{FFFF}'
 }
 
-/// Whether every reader takes the unquoted text as a string.
+/// Whether every YAML parser reads the unquoted text as a string.
 fn is_plain(scalar: &str) -> bool {
     let begins = |first: char| first.is_ascii_alphabetic() || first == '/';
     let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);

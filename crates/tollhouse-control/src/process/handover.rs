@@ -46,7 +46,7 @@ pub struct Legacy {
 }
 
 impl Legacy {
-    /// The revision in eight bytes, the keys behind them.
+    /// Encodes the revision in eight bytes, followed by the ticket keys.
     fn export(&self) -> Vec<u8> {
         let revision = self.metrics.process().config_revision.value();
         let mut bytes = u64::try_from(revision).unwrap_or(0).to_be_bytes().to_vec();

@@ -15,7 +15,8 @@ pub struct Serving {
     pub drivers: Drivers,
     /// State of the configuration, for the control API.
     pub configuration: Arc<Configuration>,
-    /// The document in service, if the source is a file or documents.
+    /// Channel of the fingerprints of the objects in service, sent for each document that comes
+    /// from a file or the Admin API. Stays empty if the source is a store.
     pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
 }
 

@@ -48,8 +48,9 @@ impl Connection {
         self.drain != Drain::No
     }
 
-    /// Whether the connection can be closed: all output is written, and either it failed, or it is
-    /// draining (or the peer sent GOAWAY) and no streams are held.
+    /// Whether the connection can be closed. All output must be written. In addition, the
+    /// connection has failed, or no streams are left after it was drained (or, on a client, after a
+    /// GOAWAY of the peer).
     pub fn is_finished(&self) -> bool {
         let is_leaving = matches!(self.drain, Drain::Final(_))
             || (self.role == Role::Client && self.peer_last.is_some());

@@ -4,8 +4,8 @@ use crate::connections::plan::{End, PROCESSES_MAX, Plan, port_run};
 use crate::error::BenchError;
 use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, advise};
 
-/// Memory estimate per idle connection and end: measured 5 KiB in the kernel and 1 to 2 KiB in the
-/// process, plus reserve.
+/// Estimated memory of one end of an idle connection without TLS, in bytes: measured 5 KiB in the
+/// kernel and 1 to 2 KiB in the process, plus reserve.
 const BYTES_EACH: u64 = 9 * 1024;
 /// Memory of one TLS connection in bytes: measured 5 KiB in the kernel, and 11 KiB for keys and the
 /// buffers of both layers.

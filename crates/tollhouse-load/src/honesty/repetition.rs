@@ -45,7 +45,8 @@ pub(super) fn spread(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Returns pairs of subjects whose runs overlap in a case, so that ranking them would be wrong.
+/// Returns pairs of subjects whose rates in a case overlap between their slowest and fastest runs,
+/// so that ranking them would be wrong.
 fn overlapping(session: &Session<'_>) -> Vec<String> {
     let mut pairs = Vec::new();
     for (index, left) in session.groups.iter().enumerate() {

@@ -16,7 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 /// Block size of AES, and size of the vector.
 const BLOCK_BYTES: usize = 16;
 
-/// Decodes a text that has this form; the bytes need not be encrypted.
+/// Decodes base64 whose content is a whole number of AES blocks; `None` for any other text. The
+/// content is not necessarily encrypted.
 pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text).ok()?;
     (!bytes.is_empty() && bytes.len() % BLOCK_BYTES == 0).then_some(bytes)

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 /// Deepest nesting of branches that is searched; schemas have two or three levels.
 const BRANCHES_DEPTH_MAX: usize = 16;
 
-/// Keywords whose schemas apply to the value itself.
+/// JSON Schema keywords whose subschemas describe the same value as the schema that contains them.
 const BRANCH_LISTS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 const BRANCHES: [&str; 3] = ["if", "then", "else"];
 

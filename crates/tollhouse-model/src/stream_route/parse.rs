@@ -86,8 +86,8 @@ fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<Upstream> {
     Upstream::read_inline(reader, &Value::Object(fields))
 }
 
-/// Whether the scheme is for stream routes. An HTTP scheme is replaced by the default, with a
-/// warning if it implies encryption.
+/// Returns whether the scheme is one of stream routes; `None` after reporting an invalid one. The
+/// caller replaces an HTTP scheme by the default; one that implies encryption causes a warning.
 fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
     let name = reader.text(value)?;
     if STREAM_SCHEMES.contains(&name) {

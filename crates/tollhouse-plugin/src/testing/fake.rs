@@ -21,7 +21,7 @@ pub struct FakeExchange {
     pub method: String,
     /// Path and query in normalised form.
     pub target: String,
-    /// Path and query as sent, if they differ.
+    /// Path and query as the client sent them, if they differ from `target`.
     pub sent_target: Option<String>,
     /// Header lines as the client sent them.
     pub headers: Vec<(String, String)>,
@@ -45,7 +45,7 @@ pub struct FakeExchange {
     pub now_ms: u64,
     /// Sum of the times that plugins waited.
     pub slept: Duration,
-    /// Number that `random` returns on every call.
+    /// Number that every call of `random` returns.
     pub random: u64,
     /// Memory budget for bodies that filters hold.
     pub held_memory: Arc<MemoryBudget>,
@@ -91,7 +91,7 @@ impl FakeExchange {
         self
     }
 
-    /// Sets path and query as sent.
+    /// Sets path and query as the client sent them, before normalisation.
     #[must_use]
     pub fn sent_as(mut self, target: &str) -> Self {
         self.sent_target = Some(target.into());
@@ -195,8 +195,8 @@ impl Exchange for FakeExchange {
     }
 
     fn path_as_sent(&self) -> Option<&[u8]> {
-        // Targets of tests are not normalised, so any that could differ in normal form are
-        // excluded.
+        // The harness does not normalise targets, so that a target which could differ from its
+        // normal form does not count as sent in this form.
         let is_plain = !["%", "//", "/."].iter().any(|part| self.target.contains(part));
         (self.sent_target.is_none() && is_plain).then(|| self.path())
     }

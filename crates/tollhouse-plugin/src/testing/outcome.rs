@@ -55,7 +55,7 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     /// Body as text; invalid UTF-8 is replaced.
     pub body: String,
-    /// Body of the reply.
+    /// Body of the reply as bytes.
     pub bytes: Vec<u8>,
     /// Body as shared bytes, if the plugin sends it without a copy.
     pub shared: Option<Bytes>,
@@ -107,7 +107,7 @@ impl Reply {
         Self { status, headers, body: text(&bytes), bytes, shared: None }
     }
 
-    /// Returns the client's answer in place of a body that a filter refuses.
+    /// Returns the answer that the client gets if a filter cannot pass the body on.
     pub(super) fn refused(failure: FilterFailure) -> Self {
         let (status, code) = match failure {
             FilterFailure::NoMemory => (503, "memory_limit"),

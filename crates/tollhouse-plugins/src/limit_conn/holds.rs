@@ -59,7 +59,7 @@ pub(super) enum HoldStore {
     Remote { servers: Arc<Servers>, prefix: Box<str>, ttl_seconds: u64 },
 }
 
-/// Outcome of an attempt to enter.
+/// Outcome of admitting a request: it holds a place, or the limit is reached.
 pub(super) enum Admission {
     /// Entered; the number is the count of concurrent requests, this one included.
     Holds(Hold, u64),

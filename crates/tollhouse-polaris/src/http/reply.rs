@@ -15,7 +15,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
 
-/// Content type of all answers, JSON included, because clients rely on it.
+/// Content type of all answers: `text/plain` even for JSON, because clients rely on it.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const CODE_HEADER: HeaderName = HeaderName::from_static("x-polaris-code");
 const MESSAGE_HEADER: HeaderName = HeaderName::from_static("x-polaris-message");

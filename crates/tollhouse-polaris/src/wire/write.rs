@@ -10,9 +10,11 @@ enum WireType {
     Bytes = 2,
 }
 
-/// Tag of a wrapper's field with a number.
+/// Tag of the field `value` (number 1, varint) in wrapper messages of numbers, such as
+/// `UInt32Value`.
 const VALUE_IS_NUMBER: u8 = 0x08;
-/// Tag of a wrapper's field with a text.
+/// Tag of the field `value` (number 1, length-delimited) in the wrapper message of texts,
+/// `StringValue`.
 const VALUE_IS_TEXT: u8 = 0x0a;
 
 /// Returns the length of a varint in bytes, 1 to 10.

@@ -1,8 +1,9 @@
-//! Compiled upstreams: objects are stored in slots, inline upstreams under their route or service.
+//! Compiled upstreams. Upstream objects are stored in slots; inline upstreams are stored with the
+//! route or service that contains them.
 //!
-//! Node state (health, balancer positions, counters) is carried over to the next version.
-//! Connection pools are numbered here; upstreams whose connections are interchangeable share a
-//! number.
+//! When an upstream changes, the state of its nodes (health, balancer positions, counters) is
+//! carried over to the next version. This module also numbers the connection pools; upstreams whose
+//! connections are interchangeable share a number.
 
 use std::sync::{Arc, Weak};
 

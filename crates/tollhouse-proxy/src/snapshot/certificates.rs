@@ -16,7 +16,8 @@ pub struct Certificates {
     /// Hosts by name; a wildcard name `*.example.com` has the key `.example.com`.
     hosts: CowMap<Box<str>, Answer>,
     any: Option<Answer>,
-    /// Number of names that request client certificates.
+    /// Number of server names that request client certificates, including invalid ones whose
+    /// handshakes are refused.
     asking: usize,
 }
 

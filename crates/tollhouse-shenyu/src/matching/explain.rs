@@ -49,7 +49,8 @@ pub enum Standing {
 }
 
 impl Engine {
-    /// Explains the choice of the plugin `name`; `None` if the plugin does not exist.
+    /// Explains which selector and rule of the plugin `name` apply to a request; `None` if the
+    /// plugin does not exist.
     pub fn explain(&self, name: &str, request: &dyn Request) -> Option<Explanation> {
         let entry = self.entry(name)?;
         let outcome = self.select(name, request);

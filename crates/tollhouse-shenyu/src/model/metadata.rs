@@ -26,7 +26,7 @@ pub struct Metadata {
     pub parameter_types: Option<String>,
     /// Settings of the protocol, as JSON text.
     pub rpc_ext: Option<String>,
-    /// Whether the metadata is in use.
+    /// Whether requests are matched against the metadata; true if absent.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
     /// Id of the namespace, since ShenYu 2.7.

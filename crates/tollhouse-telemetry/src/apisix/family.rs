@@ -49,7 +49,7 @@ impl Family {
         }
     }
 
-    /// Labels after `code` or `type`, in order.
+    /// Labels of the metric in their order, after its first label (`code` or `type`).
     pub fn labels(self) -> &'static [LabelName] {
         use LabelName::{
             Consumer, LlmModel, MatchedHost, MatchedUri, Node, RequestLlmModel, RequestType,

@@ -30,7 +30,7 @@ pub struct Page {
 enum Position {
     /// Start of the part with this index.
     Part(usize),
-    /// Label sets of a part, starting with the second index.
+    /// Within a metric family: index of the part, and index of the label set to render next.
     Within(usize, usize),
 }
 

@@ -50,8 +50,9 @@ fn group_of(text: &str, controller: &str) -> String {
     group.unwrap_or("/").to_owned()
 }
 
-/// Returns the lowest value on the path to the root. Groups invisible from within a container are
-/// skipped; the visible root is then the container's own group.
+/// Returns the lowest value of a limit in the group and its ancestors, because each of them
+/// applies. Inside a container, ancestors outside of it are invisible and are skipped; the visible
+/// root is then the container's own group.
 fn lowest<T: PartialOrd>(
     mount: &Path,
     group: &str,

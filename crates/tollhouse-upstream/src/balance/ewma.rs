@@ -16,7 +16,7 @@ const DECAY_MS: f32 = 10_000.0;
 /// Time without samples after which a node counts as unmeasured.
 const EXPIRY_MS: u32 = 60_000;
 
-/// Bits of an average without any sample.
+/// Value of [`Ewma`] before the first sample; no average has these bits.
 const UNMEASURED: u64 = u64::MAX;
 
 /// Average of one node: seconds (as `f32`) and the time of the last sample (low 32 bits of the

@@ -13,7 +13,8 @@ use super::{Choice, Member, PolicyTable, common_divisor};
 use crate::node::Node;
 use crate::pick::Tried;
 
-/// Maximum number of slots of a schedule: 64 KiB. Greater sums of weights use strides.
+/// Maximum number of slots of a schedule, which then occupies 64 KiB. Larger sums of weights use
+/// strides.
 pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 
 /// Round-robin state of the members of one group.

@@ -13,11 +13,11 @@ use tollhouse_config::Bootstrap;
 use tollhouse_control::secrets;
 use tollhouse_web::client::{Client, Limits, Server, Session};
 
-/// Limits of an answer. A list of 100,000 objects takes a second or two, and the largest document
-/// has as many bytes.
+/// Maximum time and size of a response. A list of 100,000 objects takes a second or two; the size
+/// is that of the largest document that the gateway accepts.
 const LIMITS: Limits = Limits { time_max: Duration::from_secs(60), body_bytes_max: 256 << 20 };
 
-/// Maximum number of characters quoted from a refusal.
+/// Maximum number of characters that an error message quotes from a refusal of the server.
 const REFUSAL_CHARS_MAX: usize = 500;
 
 /// Connection to an Admin API, opened by the first request.
@@ -59,7 +59,7 @@ impl AdminClient {
         self.credential = Some((name, value));
     }
 
-    /// Returns host and port.
+    /// Returns host and port of the Admin API.
     pub fn authority(&self) -> &str {
         &self.session.server.authority
     }
@@ -110,7 +110,7 @@ impl AdminClient {
     }
 }
 
-/// Parses a URL; the default port is 80.
+/// Parses the URL of an Admin API; the default port is 80.
 fn server_of(url: &str) -> anyhow::Result<Server> {
     if url.starts_with("https://") {
         bail!("{url}: only plain http:// is spoken here; run this on the gateway's machine");
@@ -125,7 +125,7 @@ fn server_of(url: &str) -> anyhow::Result<Server> {
     }
 }
 
-/// Returns the text of a refusal, with a hint if the key is missing.
+/// Returns the error message for a refused request, with a hint if the key is missing.
 pub fn refusal(status: StatusCode, body: &[u8]) -> String {
     let said: Option<Value> = serde_json::from_slice(body).ok();
     let field = |name: &str| said.as_ref()?.get(name)?.as_str();

@@ -17,10 +17,10 @@ use super::configuration::Configuration;
 use super::{configured_store, problems, registry_moves, stdout};
 use tollhouse_control::{registry, secrets};
 
-/// Suffix of the copy of the registry's store.
+/// Suffix of the file to which the registry's store is copied.
 const REGISTRY_SUFFIX: &str = ".registry";
 
-/// Suffix of the copy of the keyring.
+/// Suffix of the file to which the keyring is copied.
 const KEYRING_SUFFIX: &str = ".keyring";
 
 /// Arguments of `backup`.
@@ -110,7 +110,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Copies the keyring to `copy`, and returns the line to print.
+/// Copies the keyring to `copy`, and returns the line to print about it.
 fn copy_keyring(keyring: &Path, copy: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(keyring).with_context(|| {
         format!("failed to copy the keyring: {} cannot be read", keyring.display())
@@ -119,7 +119,7 @@ fn copy_keyring(keyring: &Path, copy: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: the keys of {}\n", copy.display(), keyring.display()))
 }
 
-/// Copies the store of a folder, and returns the line to print.
+/// Copies the store of a folder, and returns the line to print about it.
 fn copy(folder: &Path, file: &Path) -> anyhow::Result<String> {
     let mut meter = Meter { shown: false, to_terminal: std::io::stderr().is_terminal() };
     let mut last = Progress { done_bytes: 0, total_bytes: 0 };
@@ -133,7 +133,7 @@ fn copy(folder: &Path, file: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: {size} of the store in {}\n", file.display(), folder.display()))
 }
 
-/// Progress meter; prints only to a terminal.
+/// Progress meter on standard error; prints only if that is a terminal.
 struct Meter {
     shown: bool,
     to_terminal: bool,

@@ -1,5 +1,5 @@
 //! `tollhouse certificates`: lists the certificates that a running gateway serves with their expiry
-//! dates, those that renew themselves, and OCSP answers.
+//! dates, those that ACME renews, and OCSP responses.
 
 use std::process::ExitCode;
 use tollhouse_control::terminal::printable_lines;
@@ -31,10 +31,10 @@ pub struct CertificatesArguments {
 struct CertificateList {
     directory: Option<String>,
     list: Vec<Certificate>,
-    /// Older gateways do not send this.
+    /// OCSP responses by `ssl` object; empty if the gateway is too old to send them.
     #[serde(default)]
     staples: Vec<Staple>,
-    /// Older gateways do not send this.
+    /// Certificates in service with their expiry; empty if the gateway is too old to send them.
     #[serde(default)]
     served: Vec<ServedCertificate>,
 }
@@ -49,7 +49,8 @@ struct ServedCertificate {
 struct Staple {
     ssl: String,
     names: Vec<String>,
-    /// Whether clients that check revocation refuse the certificate without a staple (must-staple).
+    /// Whether the certificate requires a stapled OCSP response (must-staple, RFC 7633), without
+    /// which clients that check revocation refuse it.
     #[serde(default)]
     required: bool,
     responder: Option<String>,
@@ -134,7 +135,8 @@ fn describe_served(answer: &CertificateList) -> String {
     table.render()
 }
 
-/// Formats the OCSP answers of the certificates that have a responder or need a staple.
+/// Formats the OCSP responses of the certificates that name an OCSP responder, or that clients
+/// accept only with a stapled response.
 fn describe_staples(staples: &[Staple]) -> String {
     let is_shown = |staple: &&Staple| staple.state != "none" || staple.required;
     let asked: Vec<_> = staples.iter().filter(is_shown).collect();

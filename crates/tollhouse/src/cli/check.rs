@@ -58,7 +58,7 @@ pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     Ok(if report.has_errors() { ExitCode::from(UNUSABLE) } else { ExitCode::SUCCESS })
 }
 
-/// Returns the whole report without printing it.
+/// Checks the files, and returns the report without printing it.
 fn check(arguments: &CheckArguments, report: Report, environment: Environment<'_>) -> Report {
     let mut check = Check { arguments, environment, report, has_shown_keys: false };
     let configured = &arguments.configuration.config;
@@ -83,7 +83,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks the configured bootstrap and, if no file is named, its resources.
+    /// Checks the bootstrap configuration of `--config`, and its resources if no file is named on
+    /// the command line.
     fn configured(&mut self) {
         let file = self.arguments.configuration.config.as_deref();
         let name =
@@ -155,8 +156,8 @@ impl Check<'_> {
         self.report.resources(name, &checked);
     }
 
-    /// Returns the bootstrap of the gateway that will serve the resources; the defaults if it is
-    /// invalid.
+    /// Returns the bootstrap configuration of the gateway that will serve the resources; the
+    /// default configuration if that one is invalid.
     fn bootstrap_of_resources(&self) -> Option<Bootstrap> {
         let configuration = &self.arguments.configuration;
         let text = configuration.config.as_deref().and_then(|path| read(path).ok());
@@ -166,7 +167,8 @@ impl Check<'_> {
         loaded.ok().map(|loaded| loaded.bootstrap)
     }
 
-    /// Checks a bootstrap as the gateway would read it: with environment and flags applied.
+    /// Checks a bootstrap configuration as the gateway would read it, with environment variables
+    /// and flags applied.
     fn bootstrap(&mut self, name: &str, text: Option<&str>) -> Option<Loaded> {
         let overrides = &self.arguments.configuration.overrides;
         match Bootstrap::parse(text, &self.environment, overrides) {

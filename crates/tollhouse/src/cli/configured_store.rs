@@ -1,5 +1,5 @@
-//! The configured store, for commands that access it without a gateway: that of the data directory,
-//! or the etcd that gateways share.
+//! Access to the configured store without a gateway, for commands. The store is that of the data
+//! directory, or an etcd that gateways share.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub fn name(bootstrap: &Bootstrap) -> String {
     bootstrap.data_dir.display().to_string()
 }
 
-/// Reads all keys below the prefix, at one revision. A gateway may run meanwhile. If the store does
-/// not exist yet, the error is [`StoreError::Missing`].
+/// Reads all keys below the configured prefix, at one revision. A gateway may run meanwhile. If the
+/// store does not exist yet, the error is [`StoreError::Missing`].
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -36,7 +36,7 @@ pub fn read(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     read_below(bootstrap, &format!("{}/", objects::prefix(bootstrap)))
 }
 
-/// Reads all keys below another prefix, at one revision.
+/// Reads all keys below the prefix `folder`, at one revision.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -73,7 +73,8 @@ pub struct OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store. That of a data directory is locked; no gateway may use it.
+    /// Opens the store for writing. The store of a data directory is locked, and no gateway may use
+    /// it at the same time.
     ///
     /// # Errors
     /// If the store cannot be opened, or its secrets are sealed with another keyring.
@@ -99,7 +100,7 @@ impl OpenStore {
         self.store.as_ref()
     }
 
-    /// Returns the store as a view of ShenYu's objects.
+    /// Returns access to ShenYu's objects in the store.
     pub fn shenyu(&self) -> ShenyuStore {
         ShenyuStore::new(Arc::clone(&self.store), &self.keyring)
     }

@@ -62,7 +62,8 @@ impl ConsoleClient {
         Ok(())
     }
 
-    /// Waits before the next request; the connection notices meanwhile if it is closed.
+    /// Waits before the next request. Runs the connection's tasks meanwhile, so that a connection
+    /// closed by the gateway is noticed.
     pub fn wait(&self, time: Duration) {
         // The timer must be created within the runtime.
         self.client.runtime().block_on(async { tokio::time::sleep(time).await });

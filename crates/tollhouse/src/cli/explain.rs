@@ -93,7 +93,8 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    // Upstreams need a runtime for name resolution; this one never runs.
+    // Compiling upstreams needs a runtime for name resolution, but no task of this runtime is ever
+    // run.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (text, matched) = answer(arguments, &loaded, runtime.handle());
     stdout::print(&text)?;
@@ -103,7 +104,7 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 /// Settings and document to evaluate.
 struct ExplainInput {
     settings: Settings,
-    /// Plugins that this build need not know.
+    /// Names of plugins that are accepted although this build does not contain them.
     skipped_plugins: Vec<String>,
     /// Name of the resource file or store.
     name: String,
@@ -132,7 +133,7 @@ fn answer(arguments: &ExplainArguments, loaded: &ExplainInput, runtime: &Handle)
     (text, matched)
 }
 
-/// Loads settings and document, and prints their problems.
+/// Loads the settings, and the document from the file or the store; prints their problems.
 fn load(arguments: &ExplainArguments) -> Result<ExplainInput, ExitCode> {
     let bootstrap = arguments.gateway.load()?;
     let settings = settings::data_plane(&bootstrap);
@@ -172,14 +173,14 @@ fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<ExplainInput,
     }
 }
 
-/// Converts a store entry to an object of ShenYu; `None` for other data of its admin.
+/// Converts a store entry to an object of ShenYu; `None` for entries that only ShenYu's admin uses.
 fn shenyu_item(entry: &Entry) -> Option<ShenyuItem> {
     let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
     let text = String::from_utf8_lossy(&entry.value).into();
     Some(ShenyuItem { kind, id: id.to_owned(), path: entry.key.to_string(), text })
 }
 
-/// Returns the errors of objects, which take no part in the decision.
+/// Returns the errors of invalid objects. Such objects take no part in the decision.
 fn errors_of(document: &Document, offline: &Offline) -> Problems {
     let of_objects = offline.compiler.problems().flat_map(|(_, problems)| problems.iter());
     let of_shenyu = offline.compiler.shenyu_problems().iter();

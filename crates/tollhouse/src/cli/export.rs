@@ -1,9 +1,9 @@
 //! `tollhouse export`: writes the objects of the store as a document in APISIX's standalone format.
 //!
-//! The store is read without its lock, or is an etcd that gateways share, so that a gateway may run
-//! meanwhile; the document is of one revision. Secrets stay sealed unless they are to be revealed.
-//! They are written in the marked form, so that an import does not take the sealed text for the
-//! secret.
+//! A gateway may run meanwhile, because the store is read without its lock, or is an etcd that
+//! gateways share. The document contains one revision of the store. Secrets stay sealed unless
+//! `--reveal-secrets` is given. Sealed texts carry a mark, so that an import does not take the
+//! sealed text for the secret.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -76,10 +76,10 @@ impl DocumentFormat {
     }
 }
 
-/// Mode of the file: it contains credentials, so only its owner may read it.
+/// File mode of the exported document. Only the owner may read it, because it contains credentials.
 const FILE_MODE: u32 = 0o600;
 
-/// Writes the document.
+/// Writes the objects of the store as a document.
 ///
 /// # Errors
 /// If the store cannot be read, or the document cannot be written.
@@ -144,7 +144,8 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Converts secrets sealed in APISIX's form, which is not recognisable, to the marked form.
+/// Seals secrets again that are sealed in APISIX's form, which cannot be told from other text; the
+/// new form carries a mark.
 fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
     let keyring = keyring.with_form(Form::Marked);

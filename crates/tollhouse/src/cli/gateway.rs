@@ -56,7 +56,8 @@ fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
     Ok(format!("http://{}", tollhouse_control::banner::reachable(*address)))
 }
 
-/// Returns a hint on how to write while a gateway with this configuration holds the store.
+/// Returns the hint for an error caused by a running gateway that holds the store: write through
+/// its Admin API.
 pub fn way_through(bootstrap: &Bootstrap) -> String {
     default_url(bootstrap).map_or_else(
         |_| "stop it first".to_owned(),
@@ -64,7 +65,7 @@ pub fn way_through(bootstrap: &Bootstrap) -> String {
     )
 }
 
-/// Returns a hint on other ways to reach the registry.
+/// Returns the hint for an error that leaves the registry unreachable: how else to reach it.
 pub fn other_ways(bootstrap: &Bootstrap) -> String {
     let listen = &bootstrap.listen;
     let address = |addresses: &[SocketAddr]| {

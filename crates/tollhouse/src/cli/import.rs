@@ -123,7 +123,7 @@ impl ImportArguments {
 const APISIX_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 impl EtcdSource {
-    /// Returns the configuration of a gateway that uses this etcd.
+    /// Returns a bootstrap configuration whose store is this etcd.
     fn bootstrap(&self, bootstrap: &Bootstrap) -> anyhow::Result<Bootstrap> {
         let mut source = bootstrap.clone();
         source.store.etcd.endpoints.clone_from(&self.endpoints);
@@ -157,11 +157,11 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     bring(arguments, |bootstrap| source(arguments, bootstrap))
 }
 
-/// Exit code of an import that switched routes off because their protection could not be carried
-/// over.
+/// Exit code of an import that disabled routes because their access control could not be imported.
 const UNPROTECTED: u8 = 3;
 
-/// Imports from an ngxway, and lists the routes that lost their protection.
+/// Imports from an ngxway, and lists the routes that are disabled because their access control
+/// could not be imported.
 fn bring_ngxway(arguments: &ngxway::NgxwayArguments) -> anyhow::Result<ExitCode> {
     let import = ngxway::read(arguments)?;
     let source = |_: &Bootstrap| Ok((import.name, import.document));
@@ -198,8 +198,8 @@ fn bring(
     };
     let mut target = Target::open(arguments, &loaded.bootstrap)?;
     let there = target.objects()?;
-    // Secrets that were sealed for the target's keyring are opened, because the stored objects are
-    // compared unsealed too.
+    // Secrets that are sealed with the target's keyring are opened, because the stored objects are
+    // compared with opened secrets too.
     let document = opened(document, target.keyring());
     let all = remaining(&there, &document, arguments);
     let found = check::check_beside(&document, &all, &loaded.bootstrap.skip_plugins);
@@ -215,7 +215,8 @@ fn bring(
     carry_out(arguments, &plan, &mut target)
 }
 
-/// Prints the difference, asks for confirmation, and writes.
+/// Prints the difference between the store and the document, asks for confirmation, and writes the
+/// changes.
 fn carry_out(
     arguments: &ImportArguments,
     plan: &Plan,
@@ -246,7 +247,7 @@ fn carry_out(
     Ok(ExitCode::FAILURE)
 }
 
-/// Asks for confirmation at the terminal.
+/// Asks for confirmation at the terminal; returns whether the user agreed.
 pub(super) fn agreed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("not a terminal: confirm the changes with --yes, or look at them with --dry-run");
@@ -293,8 +294,8 @@ fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
     document
 }
 
-/// Returns the document with the stored objects that will stay, because its references may point to
-/// them.
+/// Returns the document together with the stored objects that will stay. References of the document
+/// are checked against both.
 fn remaining(there: &Objects, document: &Document, arguments: &ImportArguments) -> Document {
     let mut all = document.clone();
     if arguments.prune {

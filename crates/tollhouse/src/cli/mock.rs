@@ -1,6 +1,6 @@
 //! `tollhouse mock`: a mock upstream.
 //!
-//! This file has arguments and output; the crate `tollhouse_mock` does the work.
+//! This file contains the arguments and the output. The server is in the crate `tollhouse_mock`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use tollhouse_stdx::fine_duration;
 use super::problems::{FAILED, UNUSABLE, print_failure};
 use tollhouse_control::signals::{Request, Signals};
 
-/// Descriptors that a mock needs in addition to its connections: listeners, reactors, timers,
-/// standard streams.
+/// Number of file descriptors that a mock needs in addition to those of its connections: for
+/// listeners, reactors, timers and standard streams.
 const DESCRIPTORS_BESIDE: u64 = 256;
 
 /// Arguments of `mock`.
@@ -183,7 +183,8 @@ pub fn run(arguments: &MockArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the exit code: failures of the machine count as tried, all others as unusable arguments.
+/// Returns the exit code: [`FAILED`](super::problems::FAILED) for errors of the operating system,
+/// and [`UNUSABLE`](super::problems::UNUSABLE) for unusable arguments.
 fn exit_code(error: &MockError) -> u8 {
     match error {
         MockError::Machine(_) | MockError::System { .. } => FAILED,
@@ -223,7 +224,7 @@ fn serve(mock: &Mock) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Formats what was served, in one line.
+/// Formats the totals of the served requests, in one line.
 fn summary(totals: Totals) -> String {
     let mut line = format!(
         "served {} on {}, {} of them open",
@@ -326,7 +327,7 @@ impl TlsArguments {
     }
 }
 
-/// Sets a value if one is given.
+/// Replaces the value in `place` if another one is given.
 fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;

@@ -7,7 +7,7 @@ use tollhouse_model::Problems;
 
 use super::configured_store;
 
-/// Returns the prefix of the store's keys.
+/// Returns the configured prefix of all object keys in the store, such as `/apisix`.
 pub fn prefix(bootstrap: &Bootstrap) -> &str {
     bootstrap.admin.prefix.trim_end_matches('/')
 }

@@ -32,10 +32,10 @@ pub struct PluginsArguments {
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Width to which descriptions are wrapped, in columns.
+/// Maximum width of descriptions, in columns; longer lines are wrapped.
 const WIDTH: usize = 96;
 
-/// Prints the list or the page.
+/// Prints the list of plugins, or the manual page of one.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -61,11 +61,11 @@ struct PluginRow {
     name: &'static str,
     priority: i32,
     category: &'static str,
-    /// `None` for plugins that are not served yet.
+    /// Phases of the plugin, as text; `None` for plugins that this build does not contain.
     phases: Option<String>,
 }
 
-/// Returns all served and known plugins, by descending priority.
+/// Returns the plugins of this build and the other known ones of APISIX, by descending priority.
 fn listed() -> Vec<PluginRow> {
     let catalogue = tollhouse_control::plugins::catalogue();
     let served = catalogue.iter().map(|plugin| PluginRow {
@@ -130,7 +130,7 @@ fn phases_of(plugin: &PluginType) -> String {
     plugin.phases.names().join(", ")
 }
 
-/// Formats the page for a terminal.
+/// Formats a manual page for a terminal.
 fn text(page: &Page) -> String {
     let mut text = format!("{}\n\n", page.name);
     for line in page.facts() {

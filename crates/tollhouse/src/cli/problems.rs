@@ -19,7 +19,7 @@ pub const FAILED: u8 = 1;
 /// Exit code if nothing was tried: the command line, a configuration or a document cannot be used.
 pub const UNUSABLE: u8 = 2;
 
-/// Returns how text on a stream is coloured.
+/// Returns the colours for text on a stream; none unless the stream is a terminal.
 pub fn paint(stream: &impl std::io::IsTerminal) -> Paint {
     let variable = |name: &str| std::env::var(name).ok();
     let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));

@@ -62,7 +62,7 @@ enum Page {
     Plugin,
 }
 
-/// Prints the page to standard output; `command` is the whole command line.
+/// Prints the page to standard output; `command` is the definition of the whole command line.
 pub fn run(arguments: &ReferenceArguments, command: Command) -> ExitCode {
     let page = match arguments.page {
         Page::Config => bootstrap::reference_markdown(),

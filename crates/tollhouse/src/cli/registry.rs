@@ -1,6 +1,6 @@
 //! `tollhouse registry`: inspects and changes the registry of a running gateway.
 //!
-//! Uses the Admin API under `/registry/v1`. Each subcommand has its own file; `cli/gateway.rs`
+//! All subcommands use the Admin API under `/registry/v1`. Each has its own file; `cli/gateway.rs`
 //! locates the gateway.
 
 mod deregister;
@@ -51,7 +51,7 @@ enum RegistryCommand {
     Doctor(doctor::DoctorArguments),
 }
 
-/// Runs a subcommand.
+/// Runs the subcommand.
 ///
 /// # Errors
 /// If the gateway cannot be reached, or refuses.

@@ -1,9 +1,9 @@
-//! Transfer of the registry's contents: to and from files, from a Polaris database, into a running
-//! or stopped registry.
+//! Transfer of the registry's contents to and from files and Polaris databases. The registry may be
+//! running or stopped.
 //!
 //! `file.rs` is the file format, `source.rs` and `polaris.rs` are sources, `target.rs` is the
-//! target, `tally.rs` the summary, `absent.rs` finds what only the registry has. The commands are
-//! `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
+//! target, `tally.rs` the summary, `absent.rs` finds the objects that only the registry has. The
+//! commands are `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
 
 mod absent;
 mod export;

@@ -11,8 +11,8 @@ use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
 use super::stdout;
 
-/// Number of polls for the result; the next constant is their interval. A file is read and compiled
-/// within moments.
+/// Maximum number of times that the command asks for the result of the reload, with a pause of
+/// [`LOOK_INTERVAL`] before each. A gateway reads and compiles its file in less than two seconds.
 const LOOKS: u32 = 20;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -23,7 +23,7 @@ pub struct ReloadArguments {
     gateway: Gateway,
 }
 
-/// Reloads; the exit code is 1 if the configuration then has problems.
+/// Makes the gateway reload. The exit code is 1 if the new configuration has problems.
 ///
 /// # Errors
 /// If the gateway cannot be reached, or refuses.

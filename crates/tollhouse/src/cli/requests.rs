@@ -16,7 +16,7 @@ use super::{findings, stdout};
 /// successful ones a second, so that few are missed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Default number of earlier requests to print.
+/// Default of `--lines`: number of earlier requests to print.
 const LINES_DEFAULT: usize = 50;
 
 /// Arguments of `requests`.
@@ -66,7 +66,8 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
             Some(Value::Array(rows)) => rows,
             _ => Vec::new(),
         };
-        // Each answer has the whole ring, including rows that were printed already.
+        // Each response contains all requests that the gateway keeps, including those printed
+        // already.
         let (mut new, seen) = unseen(rows, &before);
         before = seen;
         if is_first {
@@ -112,11 +113,12 @@ fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
     )
 }
 
-/// Number of equal rows in an answer, because two requests may look the same to the millisecond.
+/// Number of occurrences of each row in a response, because the rows of two requests in the same
+/// millisecond may be equal.
 type RowCounts = HashMap<String, usize>;
 
-/// Returns the rows that the previous answer did not have, the oldest first, and the counts of this
-/// answer. Rows arrive newest first.
+/// Returns the rows that were not in the previous response, oldest first, and the row counts of
+/// this response. `rows` is newest first; `before` has the counts of the previous response.
 fn unseen(rows: Vec<Value>, before: &RowCounts) -> (Vec<Value>, RowCounts) {
     let mut seen = RowCounts::new();
     let mut new = Vec::new();

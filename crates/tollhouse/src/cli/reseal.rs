@@ -1,8 +1,8 @@
 //! `tollhouse reseal`: seals the secrets of the store with the first key of the keyring, so that
 //! older keys can be removed.
 //!
-//! In an etcd that gateways share this works while they run. The store of a data directory is
-//! resealed whenever it is opened; the command does only that.
+//! An etcd that gateways share can be resealed while they run. The store of a data directory is
+//! resealed whenever it is opened for writing, so that the command only opens it.
 
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = &loaded.bootstrap;
     let name = configured_store::name(bootstrap);
     if !configured_store::is_shared(bootstrap) {
-        // Secrets that no key opens are reported in the log.
+        // Opening the store reseals it. Secrets that no key opens are reported in the log.
         let remedy = "restart it: each start seals the secrets with the newest key";
         OpenStore::open_unless_in_use(bootstrap, remedy)?;
         stdout::print(&format!("the secrets of {name} are sealed with the newest key\n"))?;
@@ -52,7 +52,8 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<ResealReport> {
-    // Checked before this command registers itself as a holder of the key.
+    // The check that all gateways have the key comes first, because opening the store registers
+    // this command as a holder of the key.
     configured_store::runtime()?.block_on(async {
         shared_keyring::check_in_use(bootstrap, &etcd::open(bootstrap)?).await
     })?;

@@ -10,7 +10,7 @@ use super::gateway::Gateway;
 use super::registry::table::{Align, Table};
 use super::stdout;
 
-/// Rows per page: the maximum of the gateway.
+/// Number of rows per request: the maximum that the gateway allows.
 const PAGE_ROWS: usize = 500;
 
 /// Arguments of `routes`.
@@ -29,7 +29,7 @@ pub struct RoutesArguments {
     json: bool,
 }
 
-/// Prints the table.
+/// Prints the table of routes.
 ///
 /// # Errors
 /// If the gateway cannot be reached, or refuses.

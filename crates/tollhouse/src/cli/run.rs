@@ -62,7 +62,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         .build()
         .context("the control runtime cannot be started")?;
     let ended = runtime.block_on(serve(&loaded.bootstrap, arguments));
-    // Remaining tasks were told to stop; none of them holds durable work.
+    // All remaining tasks were told to stop. None of them has data to store, so that they may be
+    // aborted after this time.
     runtime.shutdown_timeout(HURRY_TIME);
     ended
 }
@@ -81,7 +82,8 @@ async fn serve(bootstrap: &Bootstrap, arguments: &RunArguments) -> anyhow::Resul
     };
     process.banner().print();
     process.log_start();
-    // About half of the resident memory was needed for the start only.
+    // About half of the resident memory belongs to file pages of the program that only the start
+    // needed.
     tollhouse_stdx::resident::release_file_pages();
     process.run().await?;
     Ok(ExitCode::SUCCESS)
@@ -99,7 +101,7 @@ pub(super) fn log_filter(bootstrap: &Bootstrap) -> Result<EnvFilter, Problem> {
 fn start_log(filter: EnvFilter) {
     // Colours only on a terminal, because in a file the codes would break searches.
     let colours = std::io::stderr().is_terminal();
-    // The source of a line is shown only at levels for debugging.
+    // The module that logs a line is shown only if the level is below `info`.
     let has_targets = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
     let configured = filter.to_string();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);

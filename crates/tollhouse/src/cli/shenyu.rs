@@ -21,7 +21,7 @@ use super::configuration::Configuration;
 use super::configured_store::{self, OpenStore};
 use super::{export, import, problems, stdout};
 
-/// Maximum size of an archive in bytes; ShenYu's own limit is 10 MiB.
+/// Maximum size of an imported archive in bytes; ShenYu's own limit is 10 MiB.
 const ARCHIVE_BYTES_MAX: u64 = 256 << 20;
 
 /// Arguments of `import shenyu`.
@@ -152,7 +152,7 @@ fn in_use(error: anyhow::Error) -> anyhow::Error {
     )
 }
 
-/// Reads the store; a missing store is empty.
+/// Reads ShenYu's objects in the store; a missing store counts as empty.
 fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     match configured_store::read_shenyu(bootstrap) {
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
@@ -162,7 +162,7 @@ fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     }
 }
 
-/// Writes in as few transactions as the store's limits allow.
+/// Writes the operations in as few transactions as the store's limits allow.
 fn write(store: &OpenStore, operations: Vec<Operation>) -> anyhow::Result<()> {
     let count = operations.len();
     let kept = store.shenyu();
@@ -182,7 +182,8 @@ fn write(store: &OpenStore, operations: Vec<Operation>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Formats one line per kind of objects, and one per object that was changed or left out.
+/// Formats the report of an import: one line per kind of object, and one per object that was
+/// changed or left out.
 fn render(report: &Report) -> String {
     let mut text = String::new();
     for part in &report.parts {
@@ -200,7 +201,7 @@ fn render(report: &Report) -> String {
     text
 }
 
-/// Writes the archive; a gateway may run meanwhile.
+/// Writes ShenYu's objects as an archive; a gateway may run meanwhile.
 ///
 /// # Errors
 /// If the store cannot be read, or the archive cannot be written.

@@ -15,7 +15,8 @@ use super::{findings, stdout};
 /// Interval between refreshes; the gateway samples its traffic every second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Period of rates in seconds: shorter ones fluctuate, longer ones lag.
+/// Number of seconds over which rates are averaged. Rates over a shorter period fluctuate; those
+/// over a longer one lag behind.
 const SECONDS: u64 = 10;
 
 /// Number of findings shown, so that they fit a terminal; the worst come first.
@@ -37,7 +38,7 @@ pub struct TopArguments {
     json: bool,
 }
 
-/// Prints until Ctrl-C.
+/// Prints the overview every second until Ctrl-C.
 ///
 /// # Errors
 /// If the gateway cannot be reached, or refuses.
@@ -90,7 +91,8 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     for (class, count) in summed(seconds, "classes") {
         lines.push_str(&format!("  {class} {:.1}", per_second(count)));
     }
-    // A second without requests has no latencies; the last second with some is shown.
+    // A second without requests has no latencies, so that those of the last second with requests
+    // are shown.
     let last = seconds.iter().rev().find(|it| !it["p50_ms"].is_null());
     let latency = |name: &str| last.and_then(|it| it[name].as_u64()).map(|ms| format!("{ms} ms"));
     let [p50, p90, p99] =
@@ -117,7 +119,7 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     lines
 }
 
-/// Adds up the counts in a field of all samples, by name.
+/// Sums the counts in the field `name` over all seconds, by their key, such as an error code.
 fn summed(seconds: &[&Value], name: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (key, count) in seconds.iter().filter_map(|it| it[name].as_object()).flatten() {

@@ -10,7 +10,8 @@ use crate::index::{self, collections::Creation};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::paging::{Filters, Slice};
 
-/// Limit of objects that are read one by one; above it, reading the whole collection is cheaper.
+/// Maximum number of objects that are read one by one; for more, reading the whole collection is
+/// cheaper.
 const READ_ALONE_MAX: usize = 512;
 
 /// Returns the number of objects that match the filters, and the selected ones.
@@ -49,7 +50,8 @@ pub(super) async fn select(
     }
 }
 
-/// Paths of all matching objects, in order of creation. Yields regularly to other tasks.
+/// Returns the paths of all matching objects, in order of creation. Yields regularly to other
+/// tasks.
 async fn admitted(admin: &Admin, collection: &str, filters: &Filters) -> Vec<Box<str>> {
     let mut admitted = Vec::new();
     let mut last: Option<Creation> = None;
@@ -99,8 +101,9 @@ async fn read_all(
 ) -> Result<Vec<Entry>, StoreError> {
     let prefix = format!("{}/", admin.key_of(collection));
     let mut entries = admin.parts.store.list(&prefix).await?.entries;
-    // Keys of children follow those of their parent but belong to another collection. Secrets are
-    // the exception: their managers are not objects.
+    // Keys of child objects follow those of their parent, but belong to another collection and are
+    // skipped. The collection `secrets` is the exception: its keys contain a further segment, but
+    // the secret managers in it are not parent objects.
     let has_children = collection != "secrets";
     entries.retain(|entry| {
         let is_child = has_children && entry.key[prefix.len()..].contains('/');

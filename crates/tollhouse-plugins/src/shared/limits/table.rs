@@ -48,9 +48,10 @@ impl std::fmt::Debug for Prefix {
 }
 
 impl Prefix {
-    /// Returns the fingerprint of a key given in parts. An owner always uses an equal number of
-    /// parts, so the last one needs no length after it. That saves a third of the cost of hashing a
-    /// short key.
+    /// Returns the fingerprint of a key given in parts. Each part but the last is followed by its
+    /// length, so that different parts never give the same text. The last part needs no length,
+    /// because an owner always uses an equal number of parts; this saves a third of the cost of
+    /// hashing a short key.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> Tag {
         let (mut place, mut check) = (self.place.clone(), self.check.clone());
         for (index, part) in parts.iter().enumerate() {

@@ -80,7 +80,7 @@ pub struct DubboMethod {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Parameters {
-    /// Types only: the members of a body are the arguments, in order.
+    /// Parameter types without names: the members of the body are the arguments, in order.
     Types(Vec<String>),
     Named(Vec<(String, String)>),
 }

@@ -28,7 +28,7 @@ pub struct CompareArguments {
     threshold: Option<f64>,
 }
 
-/// Prints the comparison.
+/// Prints the comparison of two result files.
 ///
 /// # Errors
 /// If a file cannot be read or is not a result.
@@ -56,7 +56,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
 }
 
-/// Parses `5%` or `5` as a share.
+/// Parses `5%` or `5` as the share 0.05.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     let percent = number.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);

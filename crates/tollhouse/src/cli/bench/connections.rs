@@ -131,7 +131,7 @@ pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs one process of a run, as its standard input demands.
+/// Runs as one of the processes of a run. The coordinator sends the instructions on standard input.
 fn part() -> Result<ExitCode, BenchError> {
     let done = serve_part(std::io::stdin(), std::io::stdout().lock());
     // The coordinator has the error, and reports it.
@@ -145,7 +145,7 @@ fn preflight(plan: &Plan) -> Result<ExitCode, BenchError> {
     Ok(if is_enough { ExitCode::SUCCESS } else { ExitCode::from(NOT_MEASURED) })
 }
 
-/// Runs the other end alone, until Ctrl-C.
+/// Runs only the end that accepts connections, until Ctrl-C.
 fn listen(
     arguments: &ConnectionsArguments,
     address: std::net::SocketAddr,
@@ -167,7 +167,8 @@ fn listen(
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Returns how to start this program as a process of a run.
+/// Returns the command that starts this program again as one process of a run (`bench connections
+/// --part`).
 fn launcher() -> Result<Launcher, BenchError> {
     let path = std::env::current_exe()
         .map_err(|error| BenchError::System { doing: "finding this program".into(), error })?;
@@ -198,7 +199,8 @@ fn duration(text: &str) -> Result<Duration, String> {
     tollhouse_stdx::fine_duration::parse(text)
 }
 
-/// Progress on standard error: one overwritten line on a terminal, else an occasional line.
+/// Progress on standard error: on a terminal one line that is overwritten, otherwise a line every
+/// [`LINE_EVERY`].
 #[derive(Default)]
 struct Ticker {
     shown: Option<Instant>,

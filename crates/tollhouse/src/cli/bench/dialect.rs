@@ -1,4 +1,5 @@
-//! `tollhouse bench wrk`, `wrk2`, `ab` and `ghz`: passes the words to the tool's dialect.
+//! `tollhouse bench wrk`, `wrk2`, `ab` and `ghz`: passes the arguments to the emulation of the tool
+//! in `tollhouse-dialects`.
 
 use std::io;
 use std::process::ExitCode;

@@ -38,7 +38,7 @@ pub fn stop_on_interrupt() -> Result<Stop, BenchError> {
     }
 }
 
-/// Signals on which a measurement ends and still reports.
+/// Signals (Ctrl-C and SIGTERM) that end a measurement early; its results are still printed.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

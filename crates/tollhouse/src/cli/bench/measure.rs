@@ -12,7 +12,7 @@ use super::output::OutputArguments;
 use super::progress::{Watcher, quiet_watcher, watcher};
 use super::terminal;
 
-/// Exit code if a threshold is missed.
+/// Exit code if a value of the result violates a threshold (`--threshold`).
 const MISSED: u8 = 1;
 
 /// Measures a plan, writes the requested files, and prints the result.
@@ -25,7 +25,7 @@ pub fn measure(plan: &Plan, outputs: &OutputArguments) -> Result<ExitCode, Bench
     })
 }
 
-/// Measures with `carry_out`, writes the requested files, and prints the result.
+/// Calls `carry_out` to measure, then writes the requested files and prints the result.
 ///
 /// # Errors
 /// If anything could not be measured.
@@ -62,7 +62,7 @@ pub(super) fn command_line() -> Vec<String> {
     std::iter::once("tollhouse".to_owned()).chain(words).collect()
 }
 
-/// Iterates over the missed thresholds, each with its case and the measured value.
+/// Iterates over the violated thresholds, as lines with the case and the measured value.
 fn missed(report: &Report) -> impl Iterator<Item = String> {
     report.results.iter().flat_map(|result| {
         let lines = result.missed_thresholds.iter();

@@ -1,4 +1,4 @@
-//! Output of a measurement: result files, text, amount of progress.
+//! Options on the output of a measurement: result files, text, and progress.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub struct SessionArguments {
 }
 
 impl SessionArguments {
-    /// Adds the options to a plan of one case.
+    /// Adds these options to a plan with a single case.
     pub fn complete(&self, plan: &mut Plan) {
         plan.repeat = self.repeat;
         plan.watch.clone_from(&self.watch);
@@ -105,12 +105,13 @@ impl OutputArguments {
         self.quiet
     }
 
-    /// Returns the path of the JSON file.
+    /// Returns the path of the JSON result file, if one is requested.
     pub fn json(&self) -> Option<&Path> {
         self.json.as_deref()
     }
 
-    /// Checks that all files can be written, before hours are spent on measuring.
+    /// Checks that the folders of all result files exist, so that an error is found before hours
+    /// are spent on measuring.
     ///
     /// # Errors
     /// The first file whose folder does not exist.
@@ -119,7 +120,7 @@ impl OutputArguments {
         files.into_iter().flatten().try_for_each(|path| file::check_writable(path))
     }
 
-    /// Writes all requested files.
+    /// Writes all requested result files.
     ///
     /// # Errors
     /// The first file that cannot be written.
@@ -146,7 +147,8 @@ impl OutputArguments {
     }
 }
 
-/// Returns the file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….
+/// Returns the path of the file for the case at `index`: `page.hgrm` for a single case, or
+/// `page-1.hgrm`, `page-2.hgrm` and so on for several.
 fn numbered(path: &Path, index: usize, count: usize) -> PathBuf {
     if count == 1 {
         return path.to_owned();

@@ -8,7 +8,7 @@ use tollhouse_load::report::paint::Paint;
 /// Assumed size of a terminal that does not report its size.
 const SIZE_DEFAULT: Size = Size { columns: 80, rows: 24 };
 
-/// Display of a session on standard error.
+/// Progress display of a measurement on standard error.
 pub type Watcher = Live<Stderr>;
 
 /// Creates a display that shows nothing.
@@ -16,7 +16,7 @@ pub fn quiet_watcher() -> Watcher {
     Live::new(Mode::Quiet, stderr(), size)
 }
 
-/// Creates the display that suits standard error.
+/// Creates the display for standard error: a block that is redrawn on a terminal, otherwise lines.
 pub fn watcher() -> Watcher {
     let variable = |name: &str| std::env::var(name).ok();
     let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));

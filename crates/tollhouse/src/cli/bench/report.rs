@@ -83,8 +83,8 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     if let Some(text) = &arguments.only {
         keep_only(&mut report, text)?;
     }
-    // The warnings are computed again, because the file may be older than the rules or lack
-    // warnings.
+    // The warnings are computed again, because an older version, which had fewer rules, may have
+    // written the file.
     report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
     let detail = if arguments.full { Detail::Full } else { Detail::Summary };
@@ -123,7 +123,7 @@ fn by_extension(path: Option<&Path>) -> Format {
     }
 }
 
-/// Extent of a text report.
+/// Amount of detail in a text report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Summary,

@@ -10,7 +10,7 @@ use tollhouse_load::suite::{self, Length, Look, Options, Peer, Suite};
 use super::measure::measure_by;
 use super::output::OutputArguments;
 
-/// Text below the options.
+/// Examples that follow the options in the help text.
 const EXAMPLES: &str = "\
 Suites:
   shenyu       an upstream of 20 ms and 2 KB: directly, and through gateways with 600 to 1200 connections
@@ -42,8 +42,7 @@ pub struct SuiteArguments {
     /// Measure for minutes only: a check that it works, with approximate figures.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Use the number of requests or the duration of the published runs, in three repetitions; less
-    /// by default.
+    /// Use the request counts and durations of the published runs; the default is shorter.
     #[arg(long)]
     full: bool,
     /// Measure for seconds only: a check that everything starts and ends.
@@ -68,7 +67,7 @@ pub struct SuiteArguments {
     outputs: OutputArguments,
 }
 
-/// Runs the suite in child processes, and writes its report.
+/// Runs the suite, whose servers are child processes, and writes its report.
 ///
 /// # Errors
 /// If a process does not start, or no case can be measured.

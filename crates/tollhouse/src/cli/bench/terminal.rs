@@ -1,4 +1,4 @@
-//! Terminal functions and the exit code that all `bench` commands share.
+//! Functions for terminal output, and the exit code [`NOT_MEASURED`], for all `bench` commands.
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report::paint::Paint;

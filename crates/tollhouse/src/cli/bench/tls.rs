@@ -27,7 +27,7 @@ pub struct TlsArguments {
 }
 
 impl TlsArguments {
-    /// Converts the options for the generator.
+    /// Converts the arguments to the TLS options of the load generator.
     pub fn options(&self) -> TlsOptions {
         TlsOptions {
             insecure: self.insecure,

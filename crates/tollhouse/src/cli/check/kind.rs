@@ -1,7 +1,7 @@
 //! Distinction of bootstrap files and resource files by their top-level keys.
 //!
-//! Only keys are compared, so that a file with a syntax error is recognised too, and the parser's
-//! message is about the right kind of file.
+//! Only top-level keys are compared. A file with a syntax error is therefore recognised too, and
+//! the parser's message is about the right kind of file.
 
 use std::path::Path;
 
@@ -17,8 +17,9 @@ pub(super) enum FileKind {
     Resources,
 }
 
-/// Returns the kind with more keys in the file. In a tie, such as a file without known keys, the
-/// file counts as resources if it is JSON or ends with `#END`.
+/// Returns the kind of file: the one of whose top-level keys the file has more. If the numbers are
+/// equal, as in a file without known keys, the file counts as resources if it is JSON or ends with
+/// `#END`.
 pub(super) fn guess(path: &Path, text: &str) -> FileKind {
     let keys = match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(fields)) => fields.keys().cloned().collect(),
@@ -36,19 +37,19 @@ pub(super) fn guess(path: &Path, text: &str) -> FileKind {
 }
 
 fn is_list(key: &str) -> bool {
-    // The bootstrap has a section of the same name, with settings for ShenYu; a tie is decided as
-    // for other files.
+    // The bootstrap configuration has a section of the same name, so that the key counts for both
+    // kinds.
     Kind::from_list_name(key).is_some() || NOT_SERVED.contains(&key) || key == SHENYU_SECTION
 }
 
-/// Returns the top-level parts of all bootstrap keys.
+/// Returns the first segments of all bootstrap keys, such as `listen` of `listen.http`.
 fn bootstrap_sections() -> Vec<String> {
     let Ok(defaults) = Bootstrap::parse(None, &|_| None, &[]) else { return Vec::new() };
     let first = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     defaults.sources().map(|(name, _)| first(name)).collect()
 }
 
-/// Returns the keys at the beginning of YAML lines.
+/// Returns the keys that begin YAML lines without indentation.
 fn keys_of_lines(text: &str) -> Vec<String> {
     let key = |line: &str| {
         let (key, _) = line.split_once(':')?;

@@ -15,26 +15,26 @@ use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::{Definition, Protos};
 
-/// Index of a document's objects, by kind.
+/// Index of the objects in a document, to look up references between them.
 #[derive(Debug, Default)]
 pub(super) struct References {
     ids: BTreeMap<Kind, Vec<Id>>,
     /// Kinds whose list is unreadable; references to them are not checked.
     unknown: Vec<Kind>,
-    /// Services that name no upstream.
+    /// Services without an upstream, inline or by id.
     bare_services: Vec<Id>,
     /// Metadata of plugins, by plugin name.
     metadata: BTreeMap<String, Value>,
-    /// Definitions of gRPC services that are valid.
+    /// Valid definitions of gRPC services (`protos` objects).
     protos: Protos,
     /// Ssl objects by the host names that they serve.
     owners: BTreeMap<String, Vec<Id>>,
 }
 
-/// Plugin whose confs refer to definitions of gRPC services.
+/// Name of the plugin whose confs refer to `protos` objects.
 const TRANSCODE: &str = "grpc-transcode";
 
-/// Reference to another object, which must exist.
+/// Reference to another object whose existence is checked.
 struct Name<'a> {
     kind: Kind,
     id: Option<&'a Id>,
@@ -65,7 +65,7 @@ enum Traffic {
 }
 
 impl Traffic {
-    /// Returns the consequence for the traffic, as text.
+    /// Returns the consequence of a missing object for the traffic, as part of a warning.
     fn outcome(self, code: ErrorCode) -> String {
         match self {
             Self::Requests => format!("its requests are answered {} ({code})", code.status()),
@@ -119,7 +119,7 @@ impl References {
         &self.protos
     }
 
-    /// Checks that the definition, service and method exist that a plugin transcodes to.
+    /// Checks that the definition, service and method exist that a conf of `grpc-transcode` names.
     pub(super) fn transcoding(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
         let Some(conf) = plugins.get(TRANSCODE).filter(|conf| !conf.meta.disable) else { return };
         let text = |name: &str| conf.conf.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -201,7 +201,7 @@ impl References {
         }
     }
 
-    /// Whether neither the route nor its service names an upstream.
+    /// Whether the route has no upstream: neither the route nor its service names one.
     fn leads_nowhere(&self, route: &Route) -> bool {
         let is_bare = |service: &Id| self.bare_services.binary_search(service).is_ok();
         let names_none = route.upstream.is_none() && route.upstream_id.is_none();
@@ -219,7 +219,7 @@ impl References {
         check_nodes(upstream, Traffic::Requests, path, problems);
     }
 
-    /// Warns if another ssl object serves one of the names.
+    /// Warns if another ssl object has one of the host names of this one.
     pub(super) fn ssl(&self, id: &Id, value: &Value, path: &str, problems: &mut Problems) {
         for name in served_names(value) {
             let owners = self.owners.get(&name).map(Vec::as_slice).unwrap_or_default();
@@ -283,7 +283,7 @@ fn served_names(ssl: &Value) -> Vec<String> {
     names
 }
 
-/// Whether a service names no upstream.
+/// Whether a service has no upstream, inline or by id.
 fn is_bare(service: &Value) -> bool {
     service.get("upstream").is_none() && service.get("upstream_id").is_none()
 }

@@ -56,7 +56,7 @@ impl Report {
         self.file(name, " (resources)", &checked.problems, &counts);
     }
 
-    /// Adds every effective key with its source.
+    /// Adds a line for every effective bootstrap key, with the source of its value.
     pub(super) fn keys(&mut self, loaded: &Loaded) {
         for line in loaded.describe().lines() {
             writeln!(self.text, "  {line}").expect(STRING);

@@ -27,7 +27,8 @@ const END: &str = "#END";
 pub(super) struct CheckResult {
     /// Number of objects by kind, invalid ones included.
     pub(super) counts: BTreeMap<Kind, usize>,
-    /// ShenYu's objects, which are compiled together.
+    /// Objects of ShenYu in the document. They are checked later, by compiling all of them
+    /// together.
     pub(super) shenyu: Vec<ShenyuItem>,
     /// Path and `server_port` of each stream route.
     pub(super) stream_routes: Vec<(String, Option<u16>)>,
@@ -40,9 +41,10 @@ pub(super) struct CheckResult {
 pub(super) struct Surrounding<'a> {
     /// Variables that the file's text may contain as `${{NAME}}`.
     pub(super) environment: Environment<'a>,
-    /// Variables that objects may refer to as `$env://NAME`.
+    /// Variables that objects may refer to as `$env://NAME`, which the gateway must list in
+    /// `secrets.env`.
     pub(super) listed: Environment<'a>,
-    /// Plugins that this build need not know.
+    /// Names of plugins that are accepted although this build does not contain them.
     pub(super) skipped_plugins: &'a [String],
 }
 
@@ -112,7 +114,8 @@ pub(super) fn check_beside(
     for item in &document.items {
         problems.extend(checker.item_problems(item));
     }
-    // Their problems are reported already; this adds the consequence for their requests.
+    // The problems of withheld objects are reported already; this adds the consequence for their
+    // requests.
     for withheld in &document.withheld {
         let notice = refusal_notice(withheld.kind, &withheld.id, &withheld.rest(), &withheld.path);
         problems.extend(notice.into_iter().collect());
@@ -124,7 +127,7 @@ pub(super) fn check_beside(
 struct Checker<'a> {
     references: References,
     services: Arc<Services>,
-    /// Without one, references to variables are not checked.
+    /// Variables that objects may refer to; `None` if such references are not checked.
     environment: Option<Environment<'a>>,
 }
 
@@ -227,7 +230,8 @@ impl Checker<'_> {
             let source = EnvironmentSource::new(environment);
             for missing in resolve_in(&mut value, Some(&source)) {
                 let reference = SecretRef::parse(&missing.reference);
-                // Other secret managers are not contacted from here.
+                // References to secret managers such as Vault are not resolved, because this
+                // command contacts no server.
                 if !matches!(reference, Some(SecretRef::Environment { .. })) {
                     continue;
                 }

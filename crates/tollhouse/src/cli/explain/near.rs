@@ -1,4 +1,4 @@
-//! The routes that nearly match a request without a match.
+//! The routes that come closest to a request that no route matches.
 
 use std::fmt::Write;
 
@@ -12,12 +12,12 @@ use super::offline::Offline;
 /// Maximum number of routes listed.
 const ROUTES_SHOWN_MAX: usize = 5;
 
-/// Maximum number of patterns compared with the path to find a misspelling; a comparison is
-/// quadratic in their length.
+/// Maximum number of path patterns that are compared with the request path to find a misspelling.
+/// The cost of a comparison is quadratic in their length.
 const PATTERNS_COMPARED_MAX: usize = 10_000;
 
-/// Formats the nearest routes, and the condition that each fails. `everything` is the configuration
-/// in the revealing view.
+/// Formats the nearest routes, and the condition that each fails. `everything` must be compiled
+/// with [`View::Revealing`](super::offline::View::Revealing).
 pub(super) fn text(everything: &Offline, question: &Question) -> String {
     let mut near = candidates(&everything.snapshot, question);
     if near.is_empty() {
@@ -54,8 +54,8 @@ fn is_held_back_by_nothing(candidate: &Candidate) -> bool {
     matches!(candidate.verdict.loss, None | Some(Loss::Later))
 }
 
-/// Returns the distance of a candidate. Conditions are checked in a fixed order, so that a later
-/// failure means more conditions held.
+/// Returns how far a candidate is from a match; 0 if only an earlier route prevents it. Conditions
+/// are checked in a fixed order, so that a candidate that fails a later one is nearer.
 fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
     let own = match candidate.verdict.loss {
         None | Some(Loss::Later) => 0,

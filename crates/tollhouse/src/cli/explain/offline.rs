@@ -1,4 +1,4 @@
-//! A configuration compiled as for serving, without serving it.
+//! Compilation of a configuration to a snapshot, as for serving, without a data plane.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use super::ExplainInput;
 /// Variant of the configuration that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// Configuration as the data plane serves it.
+    /// The configuration exactly as the data plane would serve it.
     AsServed,
-    /// With disabled routes enabled, and hosts checked as an ordinary condition, to show what
-    /// prevents a match.
+    /// A variant that shows why a route does not match: disabled routes are enabled, and the host
+    /// is checked as an ordinary condition.
     Revealing,
 }
 
 #[derive(Debug)]
 pub(super) struct Offline {
-    /// Compiler with the global rules and the problems of single objects.
+    /// Compiler, which holds the global rules and the problems of objects.
     pub(super) compiler: Compiler,
-    /// Snapshot that a core would serve.
+    /// Snapshot that a core of the data plane would serve.
     pub(super) snapshot: Arc<Snapshot>,
     /// Ports with a listener for stream routes.
     pub(super) listened: ListenedPorts,
-    /// Routes enabled for this view only.
+    /// Disabled routes that are enabled in this view only.
     pub(super) switched_off: Vec<Id>,
     /// All routes of the document, in its order.
     routes: Vec<Id>,
@@ -84,7 +84,7 @@ pub fn problems_of_shenyu(
     settings: &Settings,
     skipped_plugins: &[String],
 ) -> std::io::Result<Problems> {
-    // Nodes need a runtime for name resolution; this one never runs.
+    // Compiling nodes needs a runtime for name resolution, but no task of this runtime is ever run.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let services = tollhouse_control::plugins::bare_services(skipped_plugins);
     let mut compiler = trial::compiler(settings, services, runtime.handle());

@@ -22,7 +22,7 @@ const NODES_SHOWN_MAX: usize = 50;
 /// Width of the label column in characters.
 const LABEL_CHARS: usize = 12;
 
-/// Page of lines, each with a label and a text.
+/// Text under construction: lines, each with a label and a text.
 #[derive(Default)]
 pub(super) struct Page {
     text: String,
@@ -120,7 +120,7 @@ fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
     }
 }
 
-/// Returns lines for the plugins of global rules.
+/// Returns one line for each plugin of global rules.
 fn global_plugins(decision: &Decision) -> Vec<String> {
     decision.globals.steps().iter().map(|step| line(step, "global rules")).collect()
 }
@@ -151,7 +151,7 @@ fn upstream(
     if let Some(discovery) = &conf.discovery {
         page.line("", &format!("{}; {}", discovered(discovery), host_rule(conf)));
     }
-    // The state of a source is known only to the serving process.
+    // The nodes that a discovery source returns are known only to a running gateway.
     let source = conf.discovery.as_ref().map(|discovery| discovery.source);
     if let Some(source) = source.filter(|source| source.is_reported()) {
         let path = format!("/v1/discovery/{}", source.name());
@@ -174,7 +174,7 @@ fn upstream(
     }
 }
 
-/// Formats the discovery: its source, and the filter on instances.
+/// Formats the service discovery of an upstream: its source, and the filter on instances.
 fn discovered(discovery: &Discovery) -> String {
     let version = discovery.version.iter().map(|version| format!("version {version}"));
     let pairs = discovery.metadata.iter().map(|(key, value)| format!("{key}={value}"));

@@ -1,4 +1,4 @@
-//! Formatting of a request's way through ShenYu's plugins.
+//! Formatting of the path that a request takes through ShenYu's plugins.
 
 use tollhouse_control::explain::{ByShenyu, lossy};
 use tollhouse_shenyu::matching::{Candidate, Standing};
@@ -10,7 +10,8 @@ use super::render::Page;
 /// Maximum number of selectors or rules listed per plugin; there may be thousands.
 const LISTED_MAX: usize = 10;
 
-/// Adds why ShenYu's plugins handle the request, the effect of each plugin, and the end of the way.
+/// Adds lines with the reason why ShenYu's plugins handle the request, the effect of each plugin,
+/// and the result: the path sent to a node, or an answer.
 pub(super) fn way(page: &mut Page, shenyu: &ByShenyu, global_plugins: &[String]) {
     let course = &shenyu.course;
     let why = match (shenyu.comes_first, shenyu.is_known()) {
@@ -40,7 +41,7 @@ pub(super) fn way(page: &mut Page, shenyu: &ByShenyu, global_plugins: &[String])
     }
 }
 
-/// Adds the selectors of each plugin, and the rules of the selector that won.
+/// Adds the selectors of each plugin, and the rules of the selector that takes the request.
 pub(super) fn choices(page: &mut Page, course: &Course) {
     for step in &course.steps {
         let plugin = lossy(step.plugin.as_bytes());
@@ -124,7 +125,8 @@ fn list(page: &mut Page, title: &str, candidates: &[Candidate]) {
     }
 }
 
-/// Returns the distance of a candidate: a later failed condition means that more conditions held.
+/// Returns how far a candidate is from a match. Conditions are checked in order, so that a
+/// candidate that fails a later one is nearer.
 fn distance(standing: Standing) -> usize {
     match standing {
         Standing::Won => 0,

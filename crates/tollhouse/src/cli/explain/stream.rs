@@ -1,4 +1,5 @@
-//! The stream route that takes a connection below HTTP, and the reasons against the others.
+//! Finds the stream route that takes a TCP, TLS or UDP connection, and explains why the other
+//! stream routes do not.
 //!
 //! The data plane's own table finds the route. The other routes are explained by their conditions,
 //! in the order in which a reader would check them.
@@ -27,7 +28,7 @@ pub(super) fn answer(
     document: &Document,
     offline: &Offline,
 ) -> (String, bool) {
-    // A name matches any address, because addresses are a separate condition.
+    // If the URL has a host name, the unspecified address stands for the listener's address.
     let local = asked.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let name = asked.host.to_ascii_lowercase();
     let has_name = asked.scheme == "tls" && asked.host.parse::<IpAddr>().is_err();

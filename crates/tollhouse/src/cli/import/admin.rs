@@ -66,8 +66,8 @@ impl AdminApi {
 
     fn add_list(&mut self, found: &mut Objects, kind: Kind, path: &str) -> anyhow::Result<()> {
         let (status, body) = self.client.ask("GET", path, Bytes::new())?;
-        // For credentials, 404 means an empty list; for a kind, that the server does not support
-        // it.
+        // For the credentials of a consumer, 404 means an empty list; for other lists, that the
+        // server does not support this kind of object.
         if status == StatusCode::NOT_FOUND || (kind == Kind::StreamRoute && !status.is_success()) {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl AdminApi {
         Ok(())
     }
 
-    /// Makes the changes one by one.
+    /// Makes the changes with one request each.
     pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<()> {
         for (written, change) in changes.iter().enumerate() {
             self.make(change).with_context(|| {
@@ -97,7 +97,7 @@ impl AdminApi {
             None => ("DELETE", Bytes::new()),
         };
         let (status, answer) = self.client.ask(method, &path, body)?;
-        // Credentials are deleted with their consumer.
+        // A credential may be missing, because the server deletes credentials with their consumer.
         let is_gone = method == "DELETE" && status == StatusCode::NOT_FOUND;
         if !status.is_success() && !is_gone {
             bail!("failed to {method} {path}: {}", refusal(status, &answer));
@@ -135,7 +135,7 @@ impl<'de> serde::Deserialize<'de> for List {
         };
         match answer.get("list") {
             Some(Value::Array(entries)) => Ok(Self(entries.iter().filter_map(entry).collect())),
-            // An empty list, as servers in languages with one type for lists and objects write it.
+            // Servers written in Lua encode an empty list as `{}`.
             Some(Value::Object(fields)) if fields.is_empty() => Ok(Self(Vec::new())),
             _ => Err(serde::de::Error::custom("no list")),
         }
@@ -151,7 +151,7 @@ impl List {
         };
         self.0.into_iter().filter_map(move |(key, fields)| {
             let id = Id::new(&key[key.find(&infix)? + infix.len()..]);
-            // Some servers list credentials among the consumers.
+            // Some servers list credentials among the consumers; their ids contain a path.
             let is_credential = Credential::split_key(id.as_str()).is_some();
             let belongs = is_credential == (kind == Kind::Credential);
             belongs.then(|| ((kind, id.clone()), Object::new(kind, &id, fields)))

@@ -1,5 +1,5 @@
 //! `tollhouse import ngxway`: imports the routes and upstreams of an ngxway from two nginx files.
-//! Only the forms that ngxway writes are carried over; everything else is reported with the reason.
+//! Only the directives that ngxway writes are converted; all others are reported with the reason.
 
 mod access;
 mod cache;
@@ -18,7 +18,7 @@ use self::carry::Conversion;
 use crate::cli::check;
 use crate::cli::configuration::Configuration;
 
-/// Files of the folder, in the order in which they are read.
+/// Files of ngxway's folder `conf/vhosts`, in the order in which they are read.
 const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 
 /// Arguments of `import ngxway`.
@@ -38,17 +38,17 @@ pub struct NgxwayArguments {
     pub(super) yes: bool,
 }
 
-/// Document converted from ngxway's files, with a list of what was left out.
+/// Document converted from ngxway's files, with the routes that lost their access control.
 pub(super) struct Import {
     /// Path of ngxway's folder.
     pub(super) name: String,
     /// Converted document, or the problems that prevent the conversion.
     pub(super) document: Result<Document, Problems>,
-    /// Routes that are switched off because their protection is not carried over.
+    /// Routes that are disabled because their access control could not be converted.
     pub(super) unprotected: Vec<String>,
 }
 
-/// Reads the files; prints what is not carried over on standard error.
+/// Reads and converts the files. Prints the directives that are not converted to standard error.
 pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     let folder = find(&arguments.folder)?;
     let mut carried = Conversion::default();
@@ -84,11 +84,13 @@ fn find(named: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Reads an included file, from its path or from the imported folder.
+/// Reads a file that an nginx file includes, from the imported folder or from the path in the
+/// directive.
 fn read_included(folder: &Path, path: &str) -> Option<String> {
     let in_conf = path.rsplit_once("/conf/").map_or(path, |(_, below)| below);
     let in_conf = folder.parent().map(|conf| conf.join(in_conf.trim_start_matches('/')));
-    // An imported copy of ngxway still has the paths of the original.
+    // A copy of ngxway's folder still contains the paths of the original machine, so that the
+    // imported folder is tried first.
     let places = [in_conf, Some(PathBuf::from(path))];
     places.into_iter().flatten().find_map(|place| check::read(&place).ok())
 }

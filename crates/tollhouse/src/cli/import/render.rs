@@ -1,6 +1,8 @@
-//! Formatting of a plan: one line per object, with the changed fields below it.
+//! Formatting of the planned changes of an import: one line per object, with its changed fields
+//! below it.
 //!
-//! Secrets are masked on both sides, so that a change is visible but its values are not.
+//! Secrets are masked in the old and the new value, so that the output shows that a secret changes
+//! but not its value.
 
 use std::fmt::Write;
 
@@ -18,7 +20,7 @@ const STRING: &str = "writing to a string cannot fail";
 
 /// Formats the whole plan, with a summary.
 pub(super) fn plan(plan: &Plan, paint: Paint) -> anyhow::Result<String> {
-    // A new random key, known only here: every value that it changes in an object is a secret.
+    // Masking seals with this new random key: every value that sealing changes is a secret.
     let keyring = Keyring::generate()?;
     let mut text = String::new();
     for change in plan.changes.iter().take(CHANGES_SHOWN_MAX) {
@@ -82,7 +84,7 @@ fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// Returns a sign in its colour.
+/// Returns the sign of a change (`+`, `-` or `~`) in its colour.
 fn painted(paint: Paint, sign: char) -> String {
     match sign {
         '+' => paint.good(sign),

@@ -32,7 +32,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Opens the target of the arguments.
+    /// Opens the target that the arguments select.
     pub(super) fn open(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         if let Some(url) = &arguments.admin {
             let key = arguments.admin_key.as_deref();
@@ -53,7 +53,7 @@ impl Target {
         }
     }
 
-    /// Returns the keyring for secrets in documents.
+    /// Returns the keyring with which secrets in documents may be sealed.
     pub(super) fn keyring(&self) -> Option<&Keyring> {
         match self {
             Self::Store(store) => Some(&store.open.keyring),
@@ -70,8 +70,8 @@ impl Target {
         }
     }
 
-    /// Makes the changes. Returns the keys that others have changed meanwhile, which are left as
-    /// they are.
+    /// Makes the changes. Returns the keys of objects that other programs changed after the
+    /// comparison; these objects are not written.
     pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<Vec<Box<str>>> {
         match self {
             Self::Store(store) => store.apply(changes),
@@ -184,7 +184,7 @@ impl StoreReader {
         let prefix = objects::prefix(&self.bootstrap);
         match configured_store::read(&self.bootstrap) {
             Ok(listing) => Ok(objects_of(&listing, prefix, self.keyring.as_ref())),
-            // An import creates a missing store.
+            // A missing store counts as empty, because an import creates it.
             Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
                 Ok(Objects::new())
             }

@@ -1,5 +1,6 @@
-//! Import into a store that others read and write meanwhile: several commits, which gateways apply
-//! as one. Objects that were changed after the comparison are not overwritten.
+//! Import into a store that gateways read and other programs may write meanwhile. The import may
+//! need several commits, which gateways apply as one. Objects that were changed after the
+//! comparison are not overwritten.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +12,17 @@ use tollhouse_store::{
 
 use crate::cli::configured_store::OpenStore;
 
-/// Maximum number of operations per commit: below etcd's default limit, with room for the
-/// conditions, which count too.
+/// Maximum number of operations per commit. This is below etcd's default limit of 128, because the
+/// conditions of a commit count too.
 const OPERATIONS_MAX: usize = 100;
 
-/// Interval between renewals of the lease, several within its duration.
+/// Interval between renewals of the import's lease; several fit into the lease's duration.
 const RENEWAL: Duration = Duration::from_secs(5);
 
 const OTHER: &str = "another import is under way, or was broken off less than half a minute ago; nothing was \
                      written";
 
-/// An import in progress; see the module.
+/// Import in progress; see the module documentation.
 pub(super) struct WholeImport<'a> {
     pub(super) open: &'a OpenStore,
     pub(super) marker: ImportMarker,
@@ -30,8 +31,8 @@ pub(super) struct WholeImport<'a> {
 }
 
 impl WholeImport<'_> {
-    /// Writes all operations. Returns the keys that others have changed since the comparison, which
-    /// are left as they are.
+    /// Writes all operations. Returns the keys of objects that other programs changed after the
+    /// comparison; these objects are not written.
     pub(super) fn write(&self, operations: Vec<Operation>) -> anyhow::Result<Vec<Box<str>>> {
         let limits = self.open.store().limits();
         let limits = Limits { operations_max: limits.operations_max.min(OPERATIONS_MAX), ..limits };
@@ -40,7 +41,7 @@ impl WholeImport<'_> {
         operations.into_iter().for_each(|operation| batches.add(operation));
         let mut batches = batches.finish();
         let mut left = Vec::new();
-        // A single commit is atomic and needs no marker.
+        // A single commit is atomic, so that gateways need no marker of an import in progress.
         if batches.len() <= 1 {
             let only = batches.pop().unwrap_or_default();
             self.commit(only, |it| self.marker.alone(it), &mut left)
@@ -87,7 +88,7 @@ impl WholeImport<'_> {
         Ok(())
     }
 
-    /// Commits a batch, without the keys that others have changed since the comparison.
+    /// Commits a batch, except for the keys that other programs changed after the comparison.
     fn commit(
         &self,
         mut batch: Transaction,

@@ -1,14 +1,15 @@
-//! Description of a schema's fields in words.
+//! Descriptions of the fields of a JSON Schema, in words.
 
 use serde_json::{Map, Value};
 
-/// Maximum depth of listed fields; deeper ones are described by the field that contains them.
+/// Maximum nesting of the fields that are listed separately; deeper fields are described with the
+/// field that contains them.
 const DEPTH_MAX: usize = 5;
 
 pub(in crate::cli) struct Field {
     /// Path within the conf, such as `rules[].count`.
     pub(in crate::cli) name: String,
-    /// Accepted types or values, for people.
+    /// Accepted types or values, in words.
     pub(in crate::cli) takes: String,
     /// Meaning of the field's absence: an error, or a default.
     pub(in crate::cli) presence: Presence,
@@ -29,7 +30,7 @@ pub(in crate::cli) enum Presence {
 }
 
 impl Field {
-    /// Iterates over the facts other than name and description.
+    /// Iterates over the texts about the field other than name and description.
     pub(in crate::cli) fn facts(&self) -> impl Iterator<Item = &str> {
         let presence = match &self.presence {
             Presence::Required => "required",
@@ -113,7 +114,8 @@ fn add_properties(fields: &mut Vec<Field>, schema: &Value, path: &str, depth: us
     }
 }
 
-/// Adds the nested fields of a field: of an object, of the items of a list, of alternatives.
+/// Adds the fields below a field: those of an object, of the items of a list, or of alternative
+/// schemas.
 fn add_below(fields: &mut Vec<Field>, property: &Value, name: &str, depth: usize) {
     add_properties(fields, property, name, depth);
     if let Some(items) = property.get("items") {

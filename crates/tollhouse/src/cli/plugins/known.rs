@@ -1,8 +1,8 @@
-//! Plugins of APISIX's catalogue, which configurations may contain.
+//! Plugins of APISIX, with priority and category. A configuration may contain any of them.
 //!
-//! A plugin that this build serves describes itself; of the others only the data here is known.
+//! Plugins of this build describe themselves. For the others, only the data in this file is known.
 
-/// Name, priority and category, by descending priority.
+/// Name, priority and category of each plugin, by descending priority.
 pub(super) const KNOWN: &[(&str, i32, &str)] = &[
     ("real-ip", 23000, "traffic"),
     ("exit-transformer", 22950, "transformation"),

@@ -11,7 +11,7 @@ const AFTER_FIELDS: [&str; 3] = ["Answers", "Metrics", "Notes"];
 
 pub(super) struct Page {
     pub(super) name: &'static str,
-    /// Introduction before the first heading.
+    /// Text of the module doc before its first heading.
     pub(super) opening: String,
     /// Sections before the fields, such as the example.
     pub(super) before_fields: Vec<Section>,
@@ -40,7 +40,7 @@ pub(super) struct Table {
     pub(super) notes: Vec<String>,
 }
 
-/// Builds the page of a served plugin.
+/// Builds the page of a plugin; `None` if this build does not contain it.
 pub(super) fn build(name: &str) -> Option<Page> {
     let catalogue = tollhouse_control::plugins::catalogue();
     let plugin = catalogue.get(name)?;
@@ -63,7 +63,7 @@ pub(super) fn build(name: &str) -> Option<Page> {
 }
 
 impl Page {
-    /// Returns the main facts, one per line.
+    /// Returns lines with the main properties of the plugin, such as its priority and phases.
     pub(super) fn facts(&self) -> Vec<String> {
         let phases = match self.phases.as_str() {
             "" => "works outside of requests".to_owned(),

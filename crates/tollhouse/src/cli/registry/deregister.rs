@@ -42,7 +42,8 @@ pub fn run(arguments: &DeregisterArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the ids of the instances at an address; several are possible only with explicit ids.
+/// Returns the ids of the instances at an address. Several instances have the same address only if
+/// they were registered with explicit ids.
 fn find(remote: &mut Remote, service: &str, address: &Address) -> anyhow::Result<Vec<String>> {
     let service: ServiceName = service.parse().map_err(anyhow::Error::msg)?;
     let query = format!("host={}&port={}", segment(&address.host), address.port);

@@ -1,7 +1,7 @@
 //! `tollhouse registry doctor`: reports problems of the registry, with remedies.
 //!
-//! This file gathers the facts and prints the findings; `doctor/examine.rs` judges, and
-//! `doctor/probe.rs` tries the listeners.
+//! This file gathers the facts and prints the findings; `doctor/examine.rs` derives the findings
+//! from the facts, and `doctor/probe.rs` connects to the listeners.
 
 mod examine;
 mod probe;
@@ -81,8 +81,8 @@ fn read<T: DeserializeOwned>(remote: &mut Remote, path: &str) -> anyhow::Result<
     read.with_context(|| format!("the list of {path} cannot be read"))
 }
 
-/// Returns the addresses of the listeners as seen from here: those that the gateway reports, else
-/// the configured ones.
+/// Returns the addresses of the registry's gRPC and HTTP listeners as seen from this machine: those
+/// that the gateway reports, otherwise the configured ones.
 fn addresses(status: &Status, host: &str, bootstrap: &Bootstrap) -> (Vec<String>, Vec<String>) {
     let from_here = |said: &[String], configured: &[std::net::SocketAddr]| -> Vec<String> {
         if said.is_empty() {
@@ -103,8 +103,8 @@ fn addresses(status: &Status, host: &str, bootstrap: &Bootstrap) -> (Vec<String>
     (from_here(&[], &listen.registry_grpc), from_here(&[], &listen.registry_http))
 }
 
-/// Returns how far the registry's clock is ahead of the local one; the duration of the exchange is
-/// not held against it.
+/// Returns the milliseconds by which the registry's clock is ahead of the local one; negative if it
+/// is behind. The result is 0 if the registry's time is between request and answer.
 fn ahead(theirs_ms: u64, asked_at_ms: u64, answered_at_ms: u64) -> i64 {
     let difference = |from: u64, to: u64| {
         i64::try_from(to).unwrap_or(i64::MAX) - i64::try_from(from).unwrap_or(i64::MAX)

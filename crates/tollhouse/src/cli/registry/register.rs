@@ -95,7 +95,8 @@ pub fn run(arguments: &RegisterArguments) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
-    // Installed before the registration, because a signal must not leave the instance behind.
+    // The handlers are installed before the registration, so that a signal cannot end the command
+    // without deregistering the instance.
     let mut signals = Signals::new(&remote)?;
     let id = register(&mut remote, arguments)?;
     let Some(ttl) = arguments.ttl_seconds().filter(|_| arguments.heartbeat) else {

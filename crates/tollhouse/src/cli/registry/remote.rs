@@ -14,7 +14,7 @@ use crate::cli::gateway::{Gateway, other_ways};
 /// Path prefix of the registry's objects.
 const BASE: &str = "/registry/v1";
 
-/// Objects per page: the maximum of the API.
+/// Number of objects per request of a list: the maximum that the API allows.
 const PAGE_SIZE: usize = 5_000;
 
 /// Connection to the registry through the Admin API.
@@ -43,7 +43,7 @@ impl Remote {
         authority.rsplit_once(':').map_or(authority, |(host, _)| host)
     }
 
-    /// Sends a request; the caller checks the status.
+    /// Sends a request, and returns its status and body; the caller checks the status.
     pub fn ask(
         &mut self,
         method: &str,
@@ -58,7 +58,7 @@ impl Remote {
         })
     }
 
-    /// Sends a request that must succeed.
+    /// Sends a request, and returns the JSON body of its answer; an error status is an error.
     pub fn get(&mut self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let (status, answer) = self.ask(method, path, body)?;
         if !status.is_success() {
@@ -71,7 +71,8 @@ impl Remote {
             .with_context(|| format!("the answer to {path} is not JSON; is that a Tollhouse?"))
     }
 
-    /// Returns all pages of a list. `query` may be empty.
+    /// Returns all objects of a list, read page by page. `query` contains the filters, and may be
+    /// empty.
     pub fn list(&mut self, path: &str, query: &str) -> anyhow::Result<Vec<Value>> {
         let mut all = Vec::new();
         for page in 1.. {

@@ -3,7 +3,7 @@
 
 use tollhouse_control::terminal::steers;
 
-/// Maximum length of a cell; longer ones would make the table wider than a screen.
+/// Maximum number of characters of a cell; longer cells would make the table wider than a screen.
 const CELL_CHARS_MAX: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

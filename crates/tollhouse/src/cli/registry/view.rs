@@ -1,4 +1,4 @@
-//! The registry's objects with the fields that the commands need.
+//! Objects in answers of the registry's API, with only the fields that the commands need.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ pub struct Counters {
 }
 
 impl Instance {
-    /// Returns the state in one word.
+    /// Returns the state of the instance in one word, such as `healthy`.
     pub fn state(&self) -> &'static str {
         match (self.isolated, self.healthy) {
             (true, _) => "isolated",
@@ -119,7 +119,7 @@ impl Instance {
         }
     }
 
-    /// Returns the metadata on one line.
+    /// Returns the metadata of the instance on one line.
     pub fn labels(&self) -> String {
         let pairs: Vec<String> =
             self.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();

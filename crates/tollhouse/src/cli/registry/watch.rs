@@ -61,7 +61,7 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.context("the watch was cut off")?.into_data() else { continue };
         pending.extend_from_slice(&data);
-        // A frame may end within a line; only complete lines are decoded.
+        // A body frame may end in the middle of a line; only complete lines are decoded.
         let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
             if pending.len() > LINE_BYTES_MAX {
                 bail!("a line of the watch is longer than {LINE_BYTES_MAX} bytes");
@@ -86,8 +86,8 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
     Ok(())
 }
 
-/// Formats a line; `None` if there is nothing to print. `known` is whether the service existed at
-/// the last report.
+/// Formats a line of the Admin API's stream; `None` if there is nothing to print. `known` records
+/// whether the service existed at the last `synced` line.
 fn rendered(
     line: &str,
     service: &ServiceName,
@@ -114,7 +114,8 @@ fn rendered(
     Ok(Some(printable(&text)))
 }
 
-/// Reports whether the service exists, if that has changed.
+/// Returns a message on whether the service exists, if that has changed since the last `synced`
+/// line.
 fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Option<String> {
     let exists = value["exists"].as_bool().unwrap_or_default();
     let before = known.replace(exists);

@@ -12,7 +12,8 @@ use super::tally::LineList;
 /// Handling of registered objects that the source does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
-    /// Ignored, because a file may contain a part of a registry.
+    /// Objects that the source lacks are ignored, because a file may contain only a part of a
+    /// registry.
     Ignored,
     /// The objects are listed in the output.
     Named,
@@ -20,8 +21,8 @@ pub enum Absent {
     Removed,
 }
 
-/// Registered objects that a Polaris could have, with referring objects before those that they
-/// refer to.
+/// Registered objects of the kinds that a Polaris has. Objects come before those that they refer
+/// to, which is the order of removal.
 pub struct RegisteredObjects(Vec<(String, Object)>);
 
 impl RegisteredObjects {
@@ -56,8 +57,9 @@ impl RegisteredObjects {
     }
 }
 
-/// Returns the place of a kind in the order of removal; `None` for contracts, which an import from
-/// a Polaris never brings, and for namespaces, which may contain other objects.
+/// Returns the position of a kind of object in the order of removal. Returns `None` for kinds that
+/// are never removed: contracts, which an import from a Polaris does not include, and namespaces,
+/// which may contain other objects.
 fn place(object: &Object) -> Option<u8> {
     match object {
         Object::Instance(_) => Some(0),
@@ -68,7 +70,7 @@ fn place(object: &Object) -> Option<u8> {
     }
 }
 
-/// Formats the first objects as lines; empty without objects.
+/// Formats the first objects as lines below `head`; the text is empty without objects.
 pub fn text(absent: &[Object], head: &str) -> String {
     let mut named = LineList::default();
     for object in absent {

@@ -29,10 +29,10 @@ pub struct ExportArguments {
     file: Option<PathBuf>,
 }
 
-/// Mode of the file: it contains tokens, so only its owner may read it.
+/// File mode of the export. Only the owner may read it, because it contains tokens.
 const FILE_MODE: u32 = 0o600;
 
-/// Writes the file.
+/// Writes the registry to the file.
 ///
 /// # Errors
 /// If the store cannot be read, or the file cannot be written.
@@ -69,8 +69,9 @@ pub fn back_up(bootstrap: &Bootstrap, path: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: {count} entries of the registry in {name}\n", path.display()))
 }
 
-/// Whether a backup contains an entry: registered objects, and the keys that identify the cluster,
-/// so that its nodes recognise a restored database. Short-lived entries of nodes are left out.
+/// Whether a backup contains an entry. A backup contains the registered objects, and the keys that
+/// identify the cluster, so that its nodes recognise a restored database. Short-lived entries of
+/// nodes are left out.
 fn is_backed_up(entry: &Entry) -> bool {
     offline::is_registered(entry)
         || (entry.key.starts_with("/tollhouse/") && entry.expires_at_ms.is_none())

@@ -37,7 +37,7 @@ struct Last {
     end: u64,
 }
 
-/// A line in between: a JSON value, or base64 for other bytes.
+/// Line for one object, between first and last line: a JSON value, or base64 for other bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     key: Box<str>,
@@ -47,7 +47,7 @@ struct Line {
     base64: Option<String>,
 }
 
-/// Reason for which a file cannot be read.
+/// Reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The first line is not that of an export.
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, count: 0 })
     }
 
-    /// Writes an entry of a store.
+    /// Writes an entry of the registry's store as a line.
     pub fn write(&mut self, entry: &Entry) -> std::io::Result<()> {
         self.out.write_all(line(&entry.key, &entry.value)?.as_bytes())?;
         self.count += 1;
@@ -115,7 +115,7 @@ impl<W: Write> Writer<W> {
 /// Formats a key and its value as a line.
 pub fn line(key: &str, value: &[u8]) -> std::io::Result<String> {
     let json: Option<Value> = serde_json::from_slice(value).ok();
-    // JSON that would not be reproduced byte by byte is written as base64.
+    // JSON that a reader would not reproduce byte by byte is written as base64.
     let json = json.filter(|json| {
         !json.is_null() && serde_json::to_vec(json).is_ok_and(|bytes| bytes == value)
     });
@@ -197,7 +197,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Reason for which a line is malformed.
+/// Reason why a line is malformed.
 #[derive(Debug, thiserror::Error)]
 enum LineError {
     #[error("it is longer than any object")]

@@ -1,6 +1,6 @@
 //! `tollhouse import registry` and `tollhouse import polaris`: write objects of a file or of a
-//! Polaris to the registry. The changes are counted and confirmed first; objects that exist
-//! unchanged are skipped.
+//! Polaris to the registry. The changes are counted first, and the user confirms them. Objects that
+//! exist unchanged are skipped.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -106,7 +106,7 @@ struct Import<'a> {
     absent: Absent,
 }
 
-/// Planned changes of an import.
+/// Planned changes of an import, and the registered objects that its source lacks.
 struct ImportPlan {
     tally: Tally,
     only_here: Vec<Object>,
@@ -141,8 +141,9 @@ impl Import<'_> {
         Ok(ImportPlan { tally, only_here })
     }
 
-    /// Whether objects that only the registry has are removed. Never if anything else was left out,
-    /// because an object of the source that cannot be read was not deleted there.
+    /// Whether objects that only the registry has are removed. They stay if any object of the
+    /// source could not be read, because that object would be mistaken for one deleted from the
+    /// source.
     fn removes(&self, planned: &ImportPlan) -> bool {
         self.absent == Absent::Removed
             && !planned.tally.has_faults()
@@ -175,7 +176,8 @@ impl Import<'_> {
         }
         let written = opened.write(source)?;
         let (count, place) = (written.writes(), offline::name(self.bootstrap));
-        // Other nodes may write at the same time, so that the result can differ from the plan.
+        // Other nodes of the cluster may write at the same time, so that the result can differ from
+        // the plan.
         let is_as_planned = written == planned.tally;
         let differs = if is_as_planned { "" } else { "; of what was said above, this changed:\n" };
         stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;

@@ -12,7 +12,8 @@ use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};
 
-/// Rows per page: usually some hundred kilobytes, some 60 MB with the maximum of metadata.
+/// Number of rows per page. A page usually has some hundred kilobytes, and some 60 MB if all rows
+/// have the maximum of metadata.
 const PAGE_ROWS: usize = 256;
 
 /// Timeout of one query; instances are read by primary key, and other rows are few.
@@ -25,16 +26,16 @@ pub fn options(settings: &RegistryStore) -> anyhow::Result<SqlOptions> {
     Ok(SqlOptions { timeout: TIMEOUT, ..options })
 }
 
-/// Source of an import; see the module.
+/// Database of a Polaris as a source; see the module documentation.
 pub struct PolarisSource {
     runtime: Runtime,
     snapshot: Snapshot,
     name: String,
     columns: Columns,
-    /// Index of the part being read; the next field is the key of its last row read.
+    /// Index in `PARTS` of the table being read; `after` is the key of the last row read from it.
     part: usize,
     after: Option<String>,
-    /// Notes on the whole database, returned as the first page.
+    /// Notes on tables that are not imported, returned as the first page.
     notes: VecDeque<LeftOut>,
 }
 
@@ -48,8 +49,8 @@ impl PolarisSource {
         for row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
             columns.add_row(row);
         }
-        // Later versions of Polaris added some parts; if one is absent, its columns are not
-        // missing.
+        // Only later versions of Polaris have some of the tables. Columns of a table that does not
+        // exist do not count as missing.
         let there = PARTS.iter().filter(|part| part.is_there(&columns));
         let missing: Vec<String> = there.flat_map(|part| part.missing(&columns)).collect();
         if !missing.is_empty() {
@@ -92,7 +93,7 @@ impl PolarisSource {
         Ok(rows.into_iter().map(|values| Row::new(names, values)).collect())
     }
 
-    /// Returns the tables and columns of the database.
+    /// Returns the tables of the database with their columns.
     pub fn columns(&self) -> &Columns {
         &self.columns
     }
@@ -126,10 +127,10 @@ impl PolarisSource {
 
 /// Page of rows of one table, with their details.
 pub struct Rows {
-    /// Table from which the rows come.
+    /// Table of `rows`.
     pub part: &'static Part,
     pub rows: Vec<Row>,
-    /// Rows of another table that belong to them.
+    /// Rows of the table with details, such as metadata, that belong to `rows`.
     pub details: Vec<Row>,
 }
 

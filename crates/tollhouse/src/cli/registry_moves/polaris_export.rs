@@ -1,6 +1,6 @@
 //! `tollhouse export polaris`: writes the registry to the database of a Polaris, in one
-//! transaction. The changes are counted and confirmed first; rows that changed later in the
-//! database are left alone.
+//! transaction. The changes are counted first, and the user confirms them. Rows that changed later
+//! in the database than in the registry are not replaced.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,8 +24,9 @@ use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
 use crate::cli::{problems, stdout};
 
-/// Duration of a transaction after which its rows get a later time, because Polaris' servers look
-/// for changes of the last five seconds, older versions of the last ten.
+/// Maximum duration of the transaction before its rows get a later modification time. Polaris'
+/// servers look for rows modified in the last five seconds (ten in older versions), and would miss
+/// rows that are committed too late.
 const CHANGE_SECONDS: Duration = Duration::from_secs(2);
 
 /// Maximum number of listed objects that only the database has; further ones are counted.
@@ -64,7 +65,7 @@ struct ExportPlan {
     changes: Changes,
 }
 
-/// Writes to the database.
+/// Writes the registry to the database of a Polaris.
 ///
 /// # Errors
 /// If the store or the database cannot be read, or the database cannot be written.
@@ -164,7 +165,7 @@ fn objects(bootstrap: &Bootstrap, tally: &mut Tally) -> anyhow::Result<Vec<Objec
     }
 }
 
-/// Treatment of objects that only the database has.
+/// Treatment of objects that the database has and the registry does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pruning {
     Delete,
@@ -197,7 +198,7 @@ fn text(planned: &ExportPlan, pruning: Pruning) -> String {
     text
 }
 
-/// Makes all changes in one transaction, and returns a hint for the operator of the servers.
+/// Makes all changes in one transaction. Returns a hint for the operator of the Polaris servers.
 fn write(options: &SqlOptions, changes: &Changes) -> anyhow::Result<&'static str> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

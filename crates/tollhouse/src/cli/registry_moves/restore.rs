@@ -33,11 +33,10 @@ pub struct RestoreArguments {
     file: PathBuf,
 }
 
-/// Key that marks a restoration in progress, so that an interrupted one can be repeated.
+/// Key that marks a restoration in progress, so that an interrupted restoration can be repeated.
 const UNDER_WAY: &str = "/restoring";
 
-/// Maximum number of entries per commit; the next constant is the limit in bytes. Both are far
-/// below the store's limits.
+/// Maximum number of entries per commit, far below the limit of the store.
 const COMMIT_ENTRIES_MAX: usize = 512;
 const COMMIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -57,7 +56,7 @@ pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
             offline::folder(bootstrap).display()
         );
     };
-    // Read to its end before anything is written, so that a truncated file is detected.
+    // The file is read to its end before anything is written, so that a truncated file is detected.
     let mut whole = open(&arguments.file)?;
     while whole.next_entry().with_context(|| unreadable(&arguments.file))?.is_some() {}
     let count = write(bootstrap, &options, &arguments.file)?;

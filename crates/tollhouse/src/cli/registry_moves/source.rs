@@ -1,4 +1,4 @@
-//! Sources of objects, read in pages, as often as needed.
+//! Sources of objects for an import. A source is read in pages, and can be read several times.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,26 +9,26 @@ use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
 
 use super::file::Reader;
 
-/// Objects per page, which are committed together.
+/// Number of objects per page; the objects of a page are committed together.
 const PAGE_OBJECTS: usize = 256;
 
 /// Object of a page, or one that was left out.
 pub enum Item {
     Object(Object),
-    /// An element that is not imported.
+    /// Object that is not imported.
     LeftOut(LeftOut),
 }
 
-/// An element that is not imported, and the reason.
+/// Object that is not imported, and the reason.
 pub struct LeftOut {
     /// Name of the object that was left out, for messages.
     pub what: String,
     pub reason: String,
-    /// Whether the case is normal and needs no action.
+    /// Whether leaving the object out is normal and needs no action by the operator.
     pub is_expected: bool,
 }
 
-/// Source of objects; see the module.
+/// Source of objects; see the module documentation.
 pub trait Source {
     /// Returns the path or URL of the source for messages.
     fn name(&self) -> String;
@@ -40,8 +40,8 @@ pub trait Source {
     fn next_page(&mut self) -> anyhow::Result<Vec<Item>>;
 }
 
-/// File as a source. It is read once per kind of object, so that an object comes after the objects
-/// that it refers to, whatever the order of lines.
+/// File as a source. The file is read once per kind of object, so that an object comes after the
+/// objects that it refers to, whatever the order of lines.
 pub struct FileSource {
     path: PathBuf,
     reader: Reader<BufReader<File>>,

@@ -18,7 +18,7 @@ pub struct Tally {
     notes: LineList,
 }
 
-/// First lines of a list, and the number of all.
+/// First lines of a long list, and the number of all lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LineList {
     lines: Vec<String>,
@@ -67,12 +67,12 @@ impl Tally {
         named.add(format!("{what}: {reason}"));
     }
 
-    /// Returns the number of objects that are, or were, written.
+    /// Returns the number of objects that the import writes, or has written.
     pub fn writes(&self) -> u64 {
         self.kinds.values().map(|[created, changed, _]| created + changed).sum()
     }
 
-    /// Whether anything is left out that needs attention.
+    /// Whether an object was left out for a reason that needs attention.
     pub fn has_faults(&self) -> bool {
         self.faults.count > 0
     }

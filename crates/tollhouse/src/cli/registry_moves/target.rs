@@ -26,16 +26,16 @@ const REPEAT: &str =
 /// Maximum size of a call to an Admin API in bytes, below the API's own limit.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
-/// Effects that an import would have.
+/// Effects that an import would have, and the keys of its objects.
 #[derive(Default)]
 pub struct RehearsalResult {
-    /// Effects on the objects.
+    /// Number of effects by kind of object.
     pub tally: Tally,
     /// Keys of all objects of the source.
     pub keys: HashSet<String>,
 }
 
-/// Puts all objects into a copy of a registry in memory, to count the effects.
+/// Writes all objects of the source to a copy of the registry in memory, to count the effects.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -63,8 +63,8 @@ pub fn rehearse(
     }
 }
 
-/// Copies the configured registry without opening it for writing, for a rehearsal while it may be
-/// in use.
+/// Copies the configured registry into memory for a rehearsal. The registry is not opened for
+/// writing, so that a gateway may use it meanwhile.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -98,7 +98,7 @@ pub struct OpenRegistry {
 }
 
 impl OpenRegistry {
-    /// Opens the configured registry.
+    /// Opens the configured registry for writing.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let registry = OfflineRegistry::open(bootstrap).map_err(|error| {
             let is_in_use =
@@ -125,7 +125,7 @@ impl OpenRegistry {
         }
     }
 
-    /// Removes objects in their order. Returns how many still existed.
+    /// Removes objects in this order. Returns the number of objects that still existed.
     ///
     /// # Errors
     /// If the registry refuses a removal.
@@ -163,7 +163,7 @@ impl OpenRegistry {
             let outcome = match self.runtime.block_on(put)? {
                 Ok(Outcome::Put(effect)) => Ok(effect),
                 Ok(_) | Err(Refusal::NoChange) => Ok(Effect::Unchanged),
-                // After these refusals nothing else can be written either.
+                // After these errors of the whole registry, no other object can be written either.
                 Err(refusal @ (Refusal::Store(_) | Refusal::Closed | Refusal::Busy)) => {
                     return Err(refusal.into());
                 }
@@ -250,7 +250,7 @@ fn ask(
     }
     let outcome: PutAnswer = serde_json::from_slice(&answer)
         .context("the answer to /registry/v1/objects cannot be read")?;
-    // Effects are matched to objects by position, so that their number must be equal.
+    // The answer has one effect per object, in the same order, so that the numbers must be equal.
     if outcome.effects.len() != sent.len() {
         bail!(
             "{} objects were sent, and the answer is about {}",

@@ -1,4 +1,5 @@
-//! Client of a running ShenYu admin: its export, or else the data for gateways that poll.
+//! Client of a running ShenYu admin. Fetches its export; releases without an export provide the
+//! data that gateways poll instead.
 
 use std::path::Path;
 
@@ -34,7 +35,8 @@ impl Remote {
         let mut client = AdminClient::anonymous(url)?;
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let (name, password) = (encode(user), encode(&password));
-        // Every release has this call; a request line is not logged here.
+        // Every release has this call. The password in the path is not exposed, because request
+        // lines are not logged here.
         let path = format!("/platform/login?userName={name}&password={password}");
         let (status, body) = client.ask("GET", &path, Bytes::new()).map_err(|error| {
             // The full error would contain the path with the password.

@@ -6,13 +6,13 @@ use tollhouse_load::connections::{End, Listen, Ping, Plan, Sources};
 
 use super::ConnectionsArguments;
 
-/// Default number of ports of the other end, as in c1000k.
+/// Default number of ports of the end that accepts connections, as in the program c1000k.
 const PORTS_OWN: u16 = 100;
 /// Default maximum number of connections per port. One process serves a port, so that the usual
 /// limits of descriptors suffice.
 const CONNECTIONS_A_PORT: u64 = 10_000;
 
-/// Text below the options.
+/// Examples that follow the options in the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   tollhouse bench connections --serve -n 100000            both ends here
@@ -62,7 +62,7 @@ impl ConnectionsArguments {
         }
     }
 
-    /// Returns the number of ports of the other end.
+    /// Returns the number of ports of the end that accepts connections, if this run starts it.
     pub(super) fn ports_own(&self) -> u16 {
         let needed = self.connections.div_ceil(CONNECTIONS_A_PORT);
         self.ports.unwrap_or(u16::try_from(needed).unwrap_or(u16::MAX).max(PORTS_OWN))

@@ -1,4 +1,4 @@
-//! Access control in nginx's directives. Address lists are carried over; any other protection is
+//! Access control in nginx's directives. Address lists are converted; other access control is
 //! reported.
 
 use serde_json::{Value, json};
@@ -23,10 +23,10 @@ const PROTECTING: &[&str] = &[
     "valid_referers",
 ];
 
-/// Prefixes of Lua directives, which may refuse a request.
+/// Prefixes of directives with Lua code that may refuse a request.
 const PROGRAMS: &[&str] = &["access_by_lua", "rewrite_by_lua", "server_rewrite_by_lua"];
 
-/// Returns the first protecting directive in this one or within it.
+/// Returns the first directive that controls access: this directive, or one in its block.
 pub(super) fn protection(directive: &Directive) -> Option<&Directive> {
     let name = directive.name.as_str();
     let refuses = |inner: &Directive| {
@@ -53,12 +53,12 @@ enum Verdict {
     Deny,
 }
 
-/// Error for rules whose order no plugin can express.
+/// Error for `allow` and `deny` directives in an order that no plugin can express.
 #[derive(Debug)]
 pub(super) struct MixedRules;
 
 impl AddressRules {
-    /// Takes an `allow` or `deny` directive. Returns whether it was one.
+    /// Adds the rule of an `allow` or `deny` directive. Returns false for other directives.
     pub(super) fn take(&mut self, directive: &Directive) -> bool {
         let verdict = match directive.name.as_str() {
             "allow" => Verdict::Allow,

@@ -2,10 +2,10 @@
 
 use super::carry::seconds;
 
-/// Default time to live, in seconds.
+/// Default time for which responses are cached, in seconds.
 const DEFAULT_SECONDS: u64 = 300;
 
-/// Statuses of a `proxy_cache_valid` without statuses.
+/// Statuses that a `proxy_cache_valid` directive without statuses applies to, as in nginx.
 const DEFAULT_STATUSES: [u16; 3] = [200, 301, 302];
 
 /// Statuses and times of `proxy_cache_valid`. The plugin supports one time for all statuses.
@@ -16,7 +16,7 @@ pub(super) struct CacheTimes {
 }
 
 impl CacheTimes {
-    /// Takes the arguments of one directive.
+    /// Adds the statuses and the time of one `proxy_cache_valid` directive.
     ///
     /// # Errors
     /// The reason for which the directive is not carried over.

@@ -1,4 +1,5 @@
-//! Conversion of ngxway's routes and upstreams, and the list of what cannot be carried over.
+//! Conversion of ngxway's routes and upstreams, and the list of directives that cannot be
+//! converted.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +7,7 @@ use super::access::{AddressRules, protection};
 use super::cache::{self, CacheTimes};
 use super::syntax::{self, Directive};
 
-/// Reads an included file; `None` if it cannot be found.
+/// Function that reads an included file; `None` if it cannot be found.
 pub(super) type ReadIncluded<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Objects converted from nginx's directives.
@@ -14,14 +15,14 @@ pub(super) type ReadIncluded<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(super) struct Conversion {
     pub(super) routes: Vec<Value>,
     pub(super) upstreams: Vec<Value>,
-    /// Directives that are not carried over, each with its place and reason: `vhosts.conf:12: …`.
+    /// Directives that are not converted, each with its place and the reason: `vhosts.conf:12: …`.
     pub(super) left: Vec<String>,
-    /// Routes that are switched off because their protection is not carried over, each with its
+    /// Routes that are disabled because their access control could not be converted, each with its
     /// paths and the reason.
     pub(super) unprotected: Vec<String>,
 }
 
-/// Place of a protection that is not carried over.
+/// Place of the first access control that could not be converted; `None` if all could.
 type Reason = Option<String>;
 
 /// Settings that the locations of a server share.
@@ -33,7 +34,8 @@ struct Server {
     protection: Reason,
 }
 
-/// Directives that are already the behaviour here, or have no meaning here.
+/// Directives that need no conversion, because they describe Tollhouse's default behaviour or have
+/// no meaning in it.
 const IMPLIED: &[&str] = &[
     "charset",
     "proxy_buffering",
@@ -48,7 +50,7 @@ const IMPLIED: &[&str] = &[
     "tcp_nodelay",
 ];
 
-/// Directives that are not carried over, each with the reason or an alternative.
+/// Directives that are not converted, each with the reason or an alternative.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("access_by_lua_block", PROTECTION),
     ("access_by_lua_file", PROTECTION),
@@ -72,7 +74,7 @@ const PROTECTION: &str = "the firewall and the signature check of ngxway protect
     the route is switched off: add uri-blocker, ua-restriction and an authentication plugin, then set its status to 1";
 
 impl Conversion {
-    /// Converts the directives of a file.
+    /// Converts the directives of one file.
     pub(super) fn take(
         &mut self,
         file: &str,
@@ -128,7 +130,7 @@ impl Conversion {
         self.upstreams.push(made);
     }
 
-    /// Converts a node of an upstream; `None` if it takes no requests.
+    /// Converts a `server` directive of an upstream to a node; `None` if the node gets no requests.
     fn node(&mut self, file: &str, directive: &Directive) -> Option<Value> {
         let Some((host, port)) = address(directive.argument(), 80) else {
             self.say(file, directive, "expected a host, with a port or without");
@@ -167,7 +169,7 @@ impl Conversion {
                     let listens = format!("set listen.http to this address: {}", inner.argument());
                     self.say(file, inner, &listens);
                 }
-                // nginx's first server answers for names that no server has.
+                // In nginx, the first server also handles host names that no server lists.
                 "server_name" => server.hosts.extend(inner.arguments.iter().cloned()),
                 "gzip" if inner.argument() == "on" => {
                     server.plugins.insert("gzip".to_owned(), json!({}));
@@ -232,7 +234,8 @@ impl Conversion {
         }
     }
 
-    /// Converts a location to a route, with the place of a protection that is not carried over.
+    /// Converts a location to a route. Also returns the place of access control that could not be
+    /// converted.
     fn location(
         &mut self,
         file: &str,
@@ -256,7 +259,8 @@ impl Conversion {
         for inner in location.inner() {
             self.location_part(file, inner, &mut made, prefix);
         }
-        // A level with rules does not inherit those of the level above.
+        // In nginx, a location with `allow` or `deny` directives does not inherit those of its
+        // server.
         let own = std::mem::take(&mut made.addresses);
         let rules = if own.is_empty() { &server.addresses } else { &own };
         match rules.plugin() {
@@ -368,14 +372,14 @@ impl Conversion {
     }
 }
 
-/// Returns the place of a directive, and its name.
+/// Formats the place of a directive and its name, as `vhosts.conf:12 if`.
 fn place(file: &str, directive: &Directive) -> String {
     format!("{file}:{} {}", directive.line, directive.name)
 }
 
 #[derive(Default)]
 struct Location {
-    /// Place of an access check that is not carried over.
+    /// Place of the first access control that could not be converted.
     protection: Reason,
     addresses: AddressRules,
     target: Option<Target>,
@@ -398,7 +402,7 @@ enum Target {
 }
 
 impl Location {
-    /// Builds the route to a target.
+    /// Builds the route object for these paths and this target.
     fn route(mut self, target: Target, uris: Vec<String>) -> Value {
         let mut route = json!({"uris": uris});
         match target {
@@ -449,7 +453,7 @@ impl Location {
     fn header(&mut self, arguments: &[String]) {
         let [name, value] = arguments else { return };
         match (name.to_ascii_lowercase().as_str(), value.as_str()) {
-            // Already the behaviour here.
+            // Tollhouse handles `Connection` itself.
             ("connection", _)
             | ("x-real-ip", "$remote_addr")
             | ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {}

@@ -1,7 +1,7 @@
 //! Parsing of ngxway's files into directives: names, arguments, blocks and lines, without
 //! interpretation.
 
-/// Maximum nesting of blocks; these files have two levels.
+/// Maximum nesting of blocks; ngxway's files have two levels.
 const DEPTH_MAX: usize = 16;
 
 /// Directive of an nginx file, with its block if it has one.
@@ -92,7 +92,7 @@ impl Reader<'_> {
             return Err(SyntaxError(self.line, "too many blocks within each other"));
         }
         if name.ends_with("_by_lua_block") {
-            // A program, in which only braces are counted.
+            // The block is a Lua program, which is skipped by counting its braces.
             self.skip_program()?;
             return Ok(Vec::new());
         }

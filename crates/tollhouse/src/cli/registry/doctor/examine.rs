@@ -1,4 +1,4 @@
-//! Judgement of the registry's health from gathered facts, without IO; each finding has a remedy.
+//! Derives findings, each with a remedy, from gathered facts about the registry. No IO.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,21 @@ use super::super::table::ago;
 use super::super::view::{Alias, Instance, Service, Status};
 use super::probe::Probe;
 
-/// Tolerated difference of clocks in milliseconds; beyond it, the times in lists mislead.
+/// Maximum tolerated difference between the registry's clock and the local one, in milliseconds.
+/// With a larger difference, the times in lists mislead.
 const CLOCK_DIFFERENCE_MS_MAX: i64 = 1_000;
 
 /// Mean commit time in microseconds above which the disk slows registrations down.
 const COMMIT_US_MAX: u64 = 20_000;
 
-/// Minimum number of commits for a judgement of the disk.
+/// Minimum number of commits from which the mean commit time is evaluated.
 const COMMITS_MIN: u64 = 10;
 
-/// Minimum number of heartbeats for a judgement of their rate.
+/// Minimum number of heartbeats of an instance from which their interval is evaluated.
 const BEATS_MIN: u64 = 3;
 
-/// Multiple of the agreed interval from which heartbeats count as too slow: every second heartbeat
-/// is late then. The first heartbeat of a new instance comes after one interval.
+/// Multiple of the agreed interval from which heartbeats count as too slow; at 1.5, every second
+/// heartbeat is late. The first heartbeat of a new instance comes after one interval.
 const SLOWNESS_MAX: f64 = 1.5;
 
 /// Maximum number of examples per finding; further ones are only counted.
@@ -78,7 +79,8 @@ fn services(facts: &Facts, found: &mut Vec<Finding>) {
                           internal-service-protectthreshold";
             found.push(Finding::new(Severity::Problem, what, remedy));
         }
-        // The isolation is intended, so that missing healthy instances are not reported too.
+        // All instances are isolated on purpose, so that the lack of healthy instances is not
+        // reported too.
         if counted.total > 0 && counted.isolated == counted.total {
             let what = format!("{name} gets no traffic: all of its instances are isolated");
             let remedy = "set isolated to false for some, by PATCH of the Admin API";
@@ -122,7 +124,7 @@ enum Ailment {
 
 impl Ailment {
     fn find_all(instance: &Instance, status: &Status) -> Vec<Self> {
-        // An isolated instance may be silent.
+        // An isolated instance gets no traffic, so that missing heartbeats are not reported.
         if instance.isolated {
             return vec![Self::Isolated];
         }
@@ -154,7 +156,7 @@ impl Ailment {
         found
     }
 
-    /// Returns severity, description and remedy for this number of instances.
+    /// Returns severity, description and remedy of the finding about this number of instances.
     fn words(self, count: usize) -> (Severity, &'static str, &'static str) {
         let of = |one: &'static str, many: &'static str| if count == 1 { one } else { many };
         match self {
@@ -189,8 +191,8 @@ impl Ailment {
     }
 }
 
-/// Reports addresses with several ids in one service: such an instance gets several shares of
-/// traffic, and one of its ids outlives it.
+/// Reports addresses that several instances of a service have. Such an address gets several shares
+/// of the traffic, and one of the ids stays registered when the process deregisters with the other.
 fn doubles(facts: &Facts, found: &mut Vec<Finding>) {
     let mut ids: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for instance in &facts.instances {

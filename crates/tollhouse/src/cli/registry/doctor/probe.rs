@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// Timeout of one probe.
+/// Timeout of a probe, from connecting to the answer.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// First bytes of an HTTP/2 client: the preface, and settings without changes.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tollhouse_model::Problem;
 
-/// Largest file, in bytes: some 500,000 routes. A larger one is hardly a configuration, and reading
-/// it would take memory needed for serving.
+/// Maximum size of a file in bytes: some 500,000 routes. A larger file is hardly a configuration,
+/// and reading it would take memory needed for serving.
 pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file as text; the problem names the file.

@@ -65,12 +65,13 @@ pub struct Upstream {
 /// Node of an upstream: address, weight and priority.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as it is written.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as written
+    /// (`unix:/path`).
     pub host: String,
-    /// Port, filled in from the scheme (80, 443) where the document gives none; 0 of a Unix socket.
+    /// Port; by default that of the scheme (80 or 443). 0 for a Unix socket.
     pub port: u16,
-    /// The Unix socket, if the node is one. Only objects that operators write can name one: a service that registers
-    /// itself must not reach sockets of this machine.
+    /// Path of the Unix socket, if the node is one. Only objects that operators write can name a
+    /// socket, because a service that registers itself must not reach sockets of this machine.
     pub socket: Option<UnixPath>,
     /// Share of the traffic; a node with 0 is never chosen.
     pub weight: u32,

@@ -26,7 +26,7 @@ impl DatabaseKind {
 /// Why a database URL is invalid. The URL is never included, because it contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
-    /// A database of each dialect is configured.
+    /// URLs of two databases are configured, one for each SQL dialect.
     #[error("two databases are named")]
     Two,
     /// The scheme is wrong; holds the expected one.
@@ -35,7 +35,7 @@ pub enum DatabaseError {
     /// The path with the name of the database is missing.
     #[error("the URL names no database")]
     NoName,
-    /// The path is not a plain name.
+    /// The path contains more than a plain database name.
     #[error("the URL does not end with a plain database name")]
     Name,
     /// The URL has no user name.

@@ -74,7 +74,7 @@ fn suggestion(name: &str) -> String {
     format!("known keys: {}", siblings.join(", "))
 }
 
-/// Next parts of all keys below a section, each once.
+/// Returns the names one level below a section, each once.
 fn children(section: &str) -> Vec<&'static str> {
     let mut parts: Vec<&'static str> = Vec::new();
     for key in KEYS {

@@ -97,7 +97,7 @@ impl Bootstrap {
     }
 }
 
-/// Builder of the resolved form, source by source.
+/// Builder of the resolved configuration, which applies one source after another.
 struct Resolver {
     bootstrap: Bootstrap,
     sources: Vec<(&'static str, Source)>,

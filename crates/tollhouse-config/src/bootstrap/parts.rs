@@ -27,7 +27,7 @@ pub enum AmbiguousPaths {
 pub enum RouterMode {
     /// Routes are matched by host first, then by path.
     HostUri,
-    /// Path only; the host is a further condition.
+    /// Routes are matched by path; the host is a further condition.
     Uri,
     /// Routes are matched as by `Uri`, with `:name` parameters in paths.
     UriWithParameter,
@@ -59,12 +59,12 @@ pub enum AccessLogTarget {
     File(PathBuf),
 }
 
-/// Proof of control over a name towards a certificate authority.
+/// Kind of challenge by which a certificate authority verifies control over a host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// A plain HTTP request to port 80.
+    /// The authority sends a plain HTTP request to port 80.
     Http01,
-    /// A TLS handshake on port 443.
+    /// The authority opens a TLS handshake with port 443.
     TlsAlpn01,
 }
 

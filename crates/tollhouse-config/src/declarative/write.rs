@@ -48,7 +48,7 @@ pub fn write(items: &[(Kind, Value)], format: Format) -> String {
     }
 }
 
-/// Appends fields, one per line. The cursor is already at the position of the first one.
+/// Appends fields, one per line. The first one is not indented, because the caller has done so.
 fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
@@ -157,7 +157,7 @@ fn is_printable(letter: char) -> bool {
     !letter.is_control() && !breaks_lines && letter != '\u{FFFE}' && letter != '\u{FFFF}'
 }
 
-/// Whether every reader takes the unquoted text as a string.
+/// Whether every YAML parser takes the unquoted text as a string.
 fn is_plain(scalar: &str) -> bool {
     let begins = |first: char| first.is_ascii_alphabetic() || first == '/';
     let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
@@ -260,7 +260,7 @@ ssls:
         assert_eq!(write(&[], Format::Json), "{}\n");
     }
 
-    /// Texts that readers may take for something else, or that lines are made of.
+    /// Strategy for texts that YAML parsers may take for another type, or that consist of lines.
     fn any_text() -> impl Strategy<Value = String> {
         let odd = prop::sample::select(vec![
             "",

@@ -277,7 +277,7 @@ fn logic_of(value: &Value) -> Option<Logic> {
     names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, logic)| logic)
 }
 
-/// Returns the operator in lower case; case does not matter.
+/// Returns the operator in lower case, because operators are not case-sensitive.
 fn operator_name(value: &Value) -> Option<&'static str> {
     let names = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
     let text = value.as_str()?;

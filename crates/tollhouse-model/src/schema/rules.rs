@@ -68,7 +68,8 @@ impl Kind {
     ];
 }
 
-/// A schema that may turn out not to apply. Defaults that it added are then undone.
+/// A schema of a combining keyword, such as `anyOf`, which need not apply to the value. If it does
+/// not apply, the defaults that it added are removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Branch {
     pub(super) node: NodeId,

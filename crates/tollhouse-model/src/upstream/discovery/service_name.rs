@@ -1,4 +1,5 @@
-//! Forms of `service_name`, one function per form. Rows of the table of sources name one of them.
+//! Forms of `service_name`, one function per form. Each row of the table of discovery sources names
+//! one of these functions.
 
 use serde_json::Value;
 

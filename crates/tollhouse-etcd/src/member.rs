@@ -57,13 +57,14 @@ type Token = MetadataValue<Ascii>;
 pub(crate) struct Member {
     channel: Channel,
     user: Option<AuthenticateRequest>,
-    /// Token of the last login; the holder of the lock logs in for all.
+    /// Token of the last login. A task that logs in holds the lock, and the others wait for its
+    /// token.
     token: Mutex<Option<Token>>,
 }
 
 /// Sender that etcd reads requests from; dropping it ends the stream.
 pub(crate) struct Conversation<A, B> {
-    /// Dropping it makes etcd end the stream.
+    /// Sender of further requests; dropping it makes etcd end the stream.
     _requests: mpsc::Sender<A>,
     pub(crate) answers: Streaming<B>,
 }
@@ -203,7 +204,8 @@ fn with_metadata<T>(mut request: tonic::Request<T>, token: Option<&Token>) -> to
     if let Some(token) = token {
         metadata.insert("token", token.clone());
     }
-    // Without it, a watch on a member that is disconnected from the others is silent for ever.
+    // Without this header, a watch on a member that is disconnected from the others is silent for
+    // ever.
     metadata.insert("hasleader", MetadataValue::from_static("true"));
     request
 }

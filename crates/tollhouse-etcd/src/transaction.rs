@@ -47,7 +47,8 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
         Condition::Exists { .. } | Condition::LeaseHeld { .. } => {
             (GREATER, VERSION, ComparisonValue::Version(0))
         }
-        // etcd treats a missing key as having revision zero, while here it has none.
+        // etcd treats a missing key as having revision zero, while in this store it has no
+        // revision.
         Condition::ModifiedAt { revision: Revision::ZERO, .. } => {
             (LESS, MOD, ComparisonValue::ModRevision(0))
         }

@@ -27,7 +27,8 @@ impl From<Node> for PublishedNode {
     }
 }
 
-/// Properties of a discovered set; equal ones are shared across changes of the upstream.
+/// Parameters of a discovered set. While they stay equal, the set is kept across changes of the
+/// upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) discovery: Discovery,

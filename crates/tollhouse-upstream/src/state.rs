@@ -48,7 +48,7 @@ enum Members {
     Discovered(Arc<Discovered>),
 }
 
-/// A service that provides nodes, and what following it may need.
+/// A service that provides nodes, and the data that following it may need.
 #[derive(Debug, Clone, Copy)]
 pub struct DiscoveryContext<'a> {
     pub service: &'a Discovery,

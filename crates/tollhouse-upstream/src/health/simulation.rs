@@ -1,4 +1,4 @@
-//! Checkers over scripted nodes in virtual time: schedule, changes of health, and changing
+//! Tests of checkers over scripted nodes in virtual time: schedule, changes of health, and changing
 //! snapshots.
 
 use std::collections::HashMap;

@@ -223,7 +223,7 @@ impl ShenyuAdmin {
         tables.get(Table::User, id).map(|stored| Arc::clone(&stored.row))
     }
 
-    /// Answers `/platform/login`.
+    /// Answers `/platform/login`: checks user name and password, and issues a token.
     pub(crate) async fn log_in(
         &self,
         name: String,

@@ -38,7 +38,8 @@ struct PendingCall {
     answer: oneshot::Sender<CallResult>,
 }
 
-/// Outcome of a call, and the latest commit that its tables include. That may be its own commit.
+/// Outcome of a call, and the latest commit that the tables included when it was answered. That may
+/// be the call's own commit.
 struct CallResult {
     outcome: Outcome,
     revision: Revision,

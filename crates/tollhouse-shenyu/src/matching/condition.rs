@@ -10,8 +10,8 @@ use crate::model;
 use crate::model::MatchMode;
 use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
 
-/// Result of a condition. Ordered, so that the minimum of several means "all" and the maximum
-/// "any".
+/// Result of a condition. Ordered, so that the minimum of several results combines them by "and",
+/// and the maximum by "or".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
     No,
@@ -157,8 +157,8 @@ impl Conditions {
         )
     }
 
-    /// Returns the anchors under which the index lists the object; `None` if its conditions do not
-    /// restrict the path.
+    /// Returns the anchors (necessary starts of matching paths) under which the index lists the
+    /// object; `None` if its conditions do not restrict the path.
     pub(super) fn anchors(&self) -> Option<Vec<(Anchor, Slashes)>> {
         let mut anchors =
             self.list.iter().map(|condition| condition.as_ref().ok().and_then(Condition::anchor));

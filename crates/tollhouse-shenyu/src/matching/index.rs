@@ -6,7 +6,8 @@ use super::collapse_slashes;
 use super::condition::Slashes;
 use crate::pattern::Anchor;
 
-/// Ranks of objects by the anchors of their paths. Every list is ascending.
+/// Ranks of objects (positions in the order of choice), by the anchors of their paths. Every list
+/// is ascending.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     counted: Paths,

@@ -44,11 +44,11 @@ pub(super) struct Ranked<T> {
     index: Index,
 }
 
-/// Object that a request gets, if any.
+/// Outcome of the choice among the candidates for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
-    /// This object would be better than the one found, but cannot be evaluated.
+    /// This object would take precedence over any match, but cannot be evaluated.
     Unclear(T),
     Found(T),
 }

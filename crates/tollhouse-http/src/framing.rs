@@ -42,7 +42,7 @@ pub(crate) fn declared(
     }
 }
 
-/// Any number with this many digits is below 2^64.
+/// Number of digits up to which every number is below 2^64.
 const LENGTH_DIGITS_SAFE: usize = 19;
 
 /// Parses a single `Content-Length` of digits only; a repeated or list-valued one is refused even

@@ -14,10 +14,11 @@ use tollhouse_stdx::Endpoint;
 
 use crate::codes::ErrorCode;
 
-/// Records in each of a core's two rings. A record has some 450 bytes, which makes 230 KB per core.
+/// Number of records in each of a core's two rings. A record has some 450 bytes, which makes 230 KB
+/// per core.
 pub const RING_RECORDS: usize = 256;
 
-/// Shortest time between two samples of successful requests per core, in milliseconds. Ten per
+/// Minimum time between two samples of successful requests per core, in milliseconds. Ten per
 /// second give an impression of the traffic at negligible cost.
 pub const SAMPLE_INTERVAL_MS: u64 = 100;
 

@@ -10,19 +10,19 @@ pub struct Listen {
     pub http: u16,
     /// Data plane over TLS.
     pub https: u16,
-    /// TCP of the stream proxy.
+    /// Port of the stream proxy for TCP.
     pub stream_tcp: u16,
-    /// UDP of the stream proxy.
+    /// Port of the stream proxy for UDP.
     pub stream_udp: u16,
-    /// Admin API.
+    /// Port of the Admin API.
     pub admin: u16,
-    /// Metrics.
+    /// Port of the metrics page.
     pub metrics: u16,
-    /// Registry over gRPC.
+    /// Port of the registry over gRPC.
     pub registry_grpc: u16,
-    /// Registry over HTTP.
+    /// Port of the registry over HTTP.
     pub registry_http: u16,
-    /// ShenYu's admin.
+    /// Port of ShenYu's admin.
     pub shenyu: u16,
 }
 
@@ -35,7 +35,7 @@ pub struct Bootstrap<'a> {
     pub has_resources: bool,
     /// Number of data plane workers.
     pub workers: usize,
-    /// Listeners.
+    /// Ports of the listeners that are opened.
     pub listen: Listen,
     /// Format of the access log, or `off`.
     pub access_log: &'a str,
@@ -59,7 +59,7 @@ impl Default for Bootstrap<'_> {
 }
 
 impl Bootstrap<'_> {
-    /// Returns the text of the file, for a folder.
+    /// Returns the text of the bootstrap file of a gateway whose files are in `folder`.
     pub fn text(&self, folder: &Path) -> String {
         let place = folder.display();
         let data = self.data.map_or_else(|| folder.join("data"), Path::to_owned);

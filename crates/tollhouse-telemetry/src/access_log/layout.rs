@@ -51,7 +51,8 @@ pub enum Escape {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// A dollar sign without a name, or a brace that is not closed.
+    /// A dollar sign has no variable name after it, or a brace is not closed; holds the byte
+    /// offset.
     #[error("a variable name is missing or not closed after the dollar sign at byte {0}")]
     NoName(usize),
     /// The name of the variable is unknown.
@@ -62,7 +63,7 @@ pub enum FormatError {
         /// Known name that resembles it most.
         suggestion: Option<&'static str>,
     },
-    /// A line break or another control character in the literal text.
+    /// The literal text contains a line break or another control character; holds the byte offset.
     #[error("the format has a control character at byte {0}; one request is one line")]
     ControlCharacter(usize),
     /// The format is longer than [`FORMAT_BYTES_MAX`].

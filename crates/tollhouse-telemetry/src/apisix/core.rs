@@ -65,7 +65,7 @@ impl CoreSeries {
         self
     }
 
-    /// Whether these are the tables for `owner`.
+    /// Whether the tables belong to `owner`.
     #[inline]
     pub(super) fn is_for(&self, owner: &Traffic) -> bool {
         std::ptr::eq(self.owner.as_ptr(), owner)

@@ -31,9 +31,9 @@ pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];
 /// Format of a declarative document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// YAML. Ends with a line `#END`; without it the file counts as incomplete.
+    /// YAML: the document ends with a line `#END`; without it the file counts as incomplete.
     Yaml,
-    /// JSON, a single object.
+    /// JSON: the document is a single object.
     Json,
 }
 
@@ -53,7 +53,7 @@ pub struct Item {
     pub id: Id,
     /// Position in the document, such as `routes[3]`.
     pub path: String,
-    /// JSON text with variables replaced.
+    /// JSON text of the object, with variables replaced.
     pub text: Arc<str>,
 }
 

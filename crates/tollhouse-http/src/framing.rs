@@ -10,7 +10,7 @@ pub enum BodyLength {
     None,
     /// Body of this many bytes; never 0.
     Known(u64),
-    /// Chunks, up to the last one of size 0.
+    /// The body consists of chunks, up to the last one of size 0.
     Chunked,
     /// All bytes until the connection closes; responses only.
     UntilClose,

@@ -38,11 +38,11 @@ pub struct CertificateFacts {
     pub subject_names: Vec<String>,
     /// IP addresses in the subject alternative names.
     pub subject_addresses: Vec<IpAddr>,
-    /// First second of validity, in Unix time.
+    /// First second in which the certificate is valid, in Unix time.
     pub not_before_unix_s: i64,
-    /// Last second of validity, in Unix time.
+    /// Last second in which the certificate is valid, in Unix time.
     pub not_after_unix_s: i64,
-    /// Number of certificates given after the first one.
+    /// Number of certificates in the chain after the first one.
     pub intermediates: usize,
     /// Position, from 1, of the first certificate that was not signed by the next one.
     pub misplaced: Option<usize>,
@@ -113,7 +113,7 @@ pub enum CertificateError {
     StillEncrypted,
     #[error("failed to parse key: {0}")]
     Key(String),
-    /// The key belongs to another certificate.
+    /// The private key belongs to another certificate.
     #[error("the key does not belong to the certificate")]
     Mismatch,
 }

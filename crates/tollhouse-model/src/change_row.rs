@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Prefix of the keys of rows, relative to the prefix of all objects.
+/// Prefix of the keys of change rows, relative to the prefix of all objects.
 pub const FOLDER: &str = "tollhouse/changes/";
 
 /// Maximum size in bytes of an object's texts before and after a change, together, that a row
@@ -85,7 +85,7 @@ pub struct ChangeOrigin {
     pub way: Way,
 }
 
-/// A recorded change.
+/// Row of the change history: one recorded change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeRow {
     /// Time of the change, in milliseconds of Unix time.

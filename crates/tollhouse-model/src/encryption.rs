@@ -47,7 +47,7 @@ pub struct Keyring {
     form: Form,
 }
 
-/// A key with its id and cipher.
+/// Key of a keyring, with its id and cipher.
 #[derive(Clone)]
 struct Key {
     text: SecretText,
@@ -69,11 +69,11 @@ pub enum Form {
 pub enum Opened {
     /// The text is not sealed.
     Plain,
-    /// Sealed with the first key in the current form; holds the plain text.
+    /// The text is sealed with the first key and in the current form; holds the plain text.
     Current(String),
-    /// Sealed with an older key or in the other form; holds the plain text.
+    /// The text is sealed with an older key or in the other form; holds the plain text.
     Stale(String),
-    /// Sealed, but no key opens it.
+    /// The text is sealed, but no key opens it.
     Unopened(Certainty),
 }
 

@@ -27,7 +27,7 @@ pub use policy::Policy;
 pub struct Upstream {
     /// The `Host` header sent to nodes.
     pub pass_host: PassHost,
-    /// Attempts after the first; `None` means one less than the number of nodes.
+    /// Maximum number of attempts after the first; `None` means one less than the number of nodes.
     pub retries: Option<u32>,
     pub scheme: Scheme,
     /// HTTP version towards nodes of the schemes `http` and `https`.
@@ -224,7 +224,7 @@ pub enum NodeTrust {
 /// Client certificate for nodes that request one.
 #[derive(Clone, PartialEq, Eq)]
 pub enum UpstreamTls {
-    /// A pair given in the upstream.
+    /// Certificate and key given in the upstream itself.
     Pair {
         /// Certificate chain in PEM format.
         client_cert: String,
@@ -309,15 +309,15 @@ pub struct PassiveCheck {
 pub struct Thresholds {
     /// Statuses that count as a success.
     pub healthy_statuses: Vec<u16>,
-    /// Successes that make a node healthy.
+    /// Number of consecutive successes that make a node healthy.
     pub successes: u8,
     /// Statuses that count as a failure.
     pub unhealthy_statuses: Vec<u16>,
-    /// Failure statuses that make a node unhealthy.
+    /// Number of consecutive failure statuses that make a node unhealthy.
     pub http_failures: u8,
-    /// Refused or broken connections that make a node unhealthy.
+    /// Number of consecutive refused or broken connections that make a node unhealthy.
     pub tcp_failures: u8,
-    /// Timeouts that make a node unhealthy.
+    /// Number of consecutive timeouts that make a node unhealthy.
     pub timeouts: u8,
 }
 

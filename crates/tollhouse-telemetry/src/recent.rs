@@ -59,7 +59,7 @@ impl<const N: usize> ShortText<N> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
     pub node: Endpoint,
-    /// Status of the answer, or the one that stands for the failure.
+    /// Status of the node's answer, or the status that stands for the failure.
     pub status: u16,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Discovered {
     looked_up: watch::Sender<bool>,
     flips: Arc<AtomicU64>,
     resolver: Arc<Resolver>,
-    /// Held while a new set is built from the previous one.
+    /// Lock that is held while a new set is built from the previous one.
     publishing: Mutex<()>,
 }
 

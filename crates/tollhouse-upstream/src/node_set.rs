@@ -43,9 +43,9 @@ pub(crate) struct NodeSet {
     /// Groups of the nodes that may ever be picked, highest priority first.
     groups: Box<[Group]>,
     serving: ArcSwap<ServingTables>,
-    /// Held while `serving` is rebuilt.
+    /// Lock that is held while `serving` is rebuilt.
     rebuild: Mutex<()>,
-    /// Whether there may be new nodes whose slow start has not begun.
+    /// Set while there may be new nodes whose slow start has not begun.
     fresh: AtomicBool,
     /// Count of health flips of any node of the upstream, in this set or another.
     flips: Arc<AtomicU64>,

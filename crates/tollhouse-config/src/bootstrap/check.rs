@@ -1,4 +1,4 @@
-//! Checks that involve several keys.
+//! Checks of the bootstrap configuration that involve several keys.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -182,7 +182,7 @@ fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
 }
 
-/// Checks the database of the registry.
+/// Checks the settings of the registry's database.
 fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
     if let Err(error) = store.database() {
         let problem = Problem::error("registry.store", error.to_string());

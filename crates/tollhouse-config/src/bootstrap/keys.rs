@@ -27,9 +27,9 @@ pub(crate) struct Key {
     /// Whether the value must not appear in messages.
     pub(crate) secret: bool,
     pub(crate) takes: fn() -> String,
-    /// Parses a value into the field.
+    /// Parses a value of the key and stores it in the configuration.
     pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,
-    /// Formats the field for display.
+    /// Formats the configured value of the key for display.
     pub(crate) show: fn(&Bootstrap) -> String,
 }
 

@@ -6,7 +6,7 @@ use tollhouse_stdx::nearest;
 
 use super::keys::{KEYS, find};
 
-/// Values of one source, by key.
+/// Values of one source, such as the file or the environment, by key.
 pub(super) type Layer = Vec<(&'static str, Value)>;
 
 /// Splits the content of a file into dotted keys. A null counts as absent.

@@ -16,7 +16,7 @@ use crate::{file, yaml};
 pub enum Source {
     Default,
     File,
-    /// The environment variable of this name.
+    /// The value comes from the environment variable of this name.
     Environment(String),
     Flag,
 }

@@ -22,7 +22,7 @@ pub enum AmbiguousPaths {
     Allow,
 }
 
-/// Route matching; the names are those of APISIX.
+/// Order in which routes are matched by host and path; the names are those of APISIX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {
     /// Routes are matched by host first, then by path.
@@ -55,7 +55,7 @@ pub enum AccessLogFormat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
     StandardOutput,
-    /// File that is reopened on SIGHUP.
+    /// Log file, which is reopened on SIGHUP.
     File(PathBuf),
 }
 

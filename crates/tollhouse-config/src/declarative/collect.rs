@@ -19,7 +19,7 @@ pub(super) enum Key {
     Items(Kind),
     /// Section with ShenYu's objects.
     Shenyu,
-    /// Another key, already reported if necessary.
+    /// Key without objects; an unknown one has been reported already.
     Ignored,
 }
 

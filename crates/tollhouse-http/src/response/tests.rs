@@ -180,7 +180,7 @@ fn some_statuses_and_methods_have_no_body() {
     check_to("head", &[(b"HTTP/1.1 200 OK\r\n\r\n", Ok("1.1 200 'OK' close |"))]);
 }
 
-/// It is unclear whether the body follows, so the connection is given up.
+/// The connection is given up, because it is unclear whether the body follows.
 #[test]
 fn a_body_declared_where_none_may_be_costs_the_connection() {
     use HeadError::BadFraming;

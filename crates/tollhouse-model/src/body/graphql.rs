@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::variable::Variable;
 
-/// Maximum length of a parsed document in bytes.
+/// Maximum length in bytes of a GraphQL document that is parsed.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Prefix of the names of GraphQL variables.
@@ -17,7 +17,7 @@ pub fn is_graphql_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// The first operation of a document.
+/// The first operation of a GraphQL document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     kind: String,

@@ -157,7 +157,7 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<f64>,
 }
 
-/// Keywords that apply further schemas to the value itself.
+/// Combining keywords, such as `anyOf`, which apply further schemas to the same value.
 #[derive(Debug, Default)]
 pub(super) struct Combinators {
     pub(super) all_of: Vec<NodeId>,

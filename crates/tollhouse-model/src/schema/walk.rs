@@ -38,7 +38,7 @@ const STEPS_MAX: usize = 1_000_000;
 /// Prefixes of references to secrets and environment variables.
 const SECRET_PREFIXES: [&str; 3] = ["$secret://", "$env://", "$ENV://"];
 
-/// `Err` with the violation if a value is invalid.
+/// Result of validating a value: the violation, if the value is invalid.
 type Verdict = Result<(), Violation>;
 
 /// Decision whether violations get a text.

@@ -15,7 +15,7 @@ use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
     No,
-    /// Cannot be evaluated, because it did not compile or its value is malformed.
+    /// The condition cannot be evaluated, because it did not compile or the value is malformed.
     Unknown,
     Yes,
 }
@@ -32,7 +32,7 @@ pub enum ConditionError {
     /// The expression language was removed from ShenYu.
     #[error("`{0}` conditions were removed in ShenYu 2.5; write them with other operators")]
     Removed(String),
-    /// The parameter type needs a name.
+    /// The parameter type, such as `header`, requires a name, which is missing.
     #[error("`paramName` is missing: `{0}` needs a name")]
     Name(String),
     /// The value to compare with is missing.

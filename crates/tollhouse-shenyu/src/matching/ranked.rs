@@ -54,7 +54,8 @@ pub(super) enum Winner<T> {
 }
 
 impl<T> Ranked<T> {
-    /// Ranks the candidates. Returns `before` if it holds these objects in this order.
+    /// Puts the candidates in the order of choice. Returns `before` if it already holds these
+    /// objects in this order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -90,7 +91,7 @@ impl<T> Ranked<T> {
         self.index.whole_paths()
     }
 
-    /// Returns the candidate with a rank.
+    /// Returns the candidate at a position in the order of choice.
     pub(super) fn get(&self, rank: u32) -> Option<&T> {
         self.competitors.get(rank as usize).map(|each| &each.value)
     }

@@ -18,7 +18,8 @@ pub enum OnFault {
 }
 
 impl Role {
-    /// Role of a plugin that is not known: it may protect nodes.
+    /// Role of an unknown plugin. Such a plugin may protect nodes, so its faulty objects refuse
+    /// requests.
     pub const UNKNOWN: Self = Self { order: 0, on_fault: OnFault::Refuse };
 }
 

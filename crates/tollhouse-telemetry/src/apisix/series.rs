@@ -103,7 +103,7 @@ pub(super) struct Series {
     cells: Box<[AtomicU64]>,
     /// Time of the last count; only maintained if label sets expire.
     touched_s: AtomicU64,
-    /// Whether the core has removed the series from its tables.
+    /// Set once the core has removed the series from its tables.
     is_retired: AtomicBool,
 }
 

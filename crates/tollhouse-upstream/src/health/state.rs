@@ -26,7 +26,7 @@ impl Status {
     }
 }
 
-/// Result of a probe or a request for its node.
+/// Result of a probe or a request, as a signal about the health of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A healthy status, or a connection for tcp checks.

@@ -52,8 +52,8 @@ pub(super) struct Facts {
     /// Form of `service_name`, for the schema.
     service_name: &'static str,
     pub(super) read_name: ReadName,
-    /// Names of the arguments that `discovery_args` may contain. If there are none, all arguments
-    /// are ignored with a warning.
+    /// Names of the arguments that `discovery_args` may contain. If the list is empty, all
+    /// arguments are ignored with a warning.
     pub(super) arguments: &'static [&'static str],
     /// Arguments without effect, with the reason.
     pub(super) ignored: &'static [(&'static str, &'static str)],
@@ -113,7 +113,7 @@ impl DiscoverySource {
         Self::ALL.iter().copied().find(|source| source.names().any(|known| known == name))
     }
 
-    /// The name, then the aliases.
+    /// Returns the name of the source, then its aliases.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name()).chain(self.facts().aliases.iter().copied())
     }

@@ -26,7 +26,7 @@ pub struct MemberStatus {
     pub alarms: Vec<String>,
 }
 
-/// Asks each member separately.
+/// Requests the status of each member separately.
 ///
 /// # Errors
 ///

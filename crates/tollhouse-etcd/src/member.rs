@@ -96,7 +96,7 @@ impl Member {
         }
     }
 
-    /// Opens a stream with one request.
+    /// Opens a stream to etcd and sends one request on it.
     pub(crate) async fn converse<A, B>(
         &self,
         method: &Method<A, B>,

@@ -8,11 +8,11 @@ pub enum BodyLength {
     /// The message has no body.
     #[default]
     None,
-    /// Body of this many bytes; never 0.
+    /// The body has this many bytes; never 0.
     Known(u64),
     /// The body consists of chunks, up to the last one of size 0.
     Chunked,
-    /// All bytes until the connection closes; responses only.
+    /// The body extends until the connection closes; in responses only.
     UntilClose,
 }
 

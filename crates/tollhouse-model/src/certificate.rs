@@ -237,7 +237,8 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     })
 }
 
-/// The IP addresses in the subject alternative names (RFC 5280 §4.2.1.6): four bytes or sixteen.
+/// Returns the IP addresses in the subject alternative names, which take four or sixteen bytes each
+/// (RFC 5280 §4.2.1.6).
 fn addresses(fields: &X509Certificate<'_>) -> Vec<IpAddr> {
     let Ok(Some(names)) = fields.subject_alternative_name() else { return Vec::new() };
     let address = |name: &GeneralName<'_>| match name {

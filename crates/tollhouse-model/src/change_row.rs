@@ -170,7 +170,7 @@ impl ChangeRow {
         row.within(BODIES_BYTES_MAX)
     }
 
-    /// Paths of the objects in the row of an import.
+    /// Returns the paths of the objects that the row of an import covers.
     pub fn imported(&self) -> Vec<String> {
         if self.path != IMPORTED {
             return Vec::new();

@@ -75,8 +75,8 @@ pub struct Node {
     pub socket: Option<UnixPath>,
     /// Share of the traffic; a node with 0 is never chosen.
     pub weight: u32,
-    /// Priority of the node's group. Groups with higher priority are used first; lower ones when
-    /// all nodes of those have failed.
+    /// Priority of the node's group. Groups with higher priority are used first; a lower group only
+    /// when all nodes of the higher ones have failed.
     pub priority: i32,
 }
 

@@ -155,7 +155,7 @@ pub struct Cross {
     pub exposed: Vec<String>,
     /// Whether requests with cookies are allowed.
     pub credentials: bool,
-    /// Time in seconds for which browsers cache the permission.
+    /// Time in seconds for which browsers cache the answer to a preflight request.
     pub max_age_s: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// Ports of the listeners on loopback; 0 is off.
+/// Ports of the listeners on loopback; 0 disables a listener.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listen {
     /// Data plane.
@@ -26,7 +26,7 @@ pub struct Listen {
     pub shenyu: u16,
 }
 
-/// Settings of a bootstrap file.
+/// Settings in the bootstrap file of a measured gateway.
 #[derive(Debug, Clone)]
 pub struct Bootstrap<'a> {
     /// Folder of the data; by default `data` beside the file.

@@ -285,7 +285,7 @@ pub fn free_port() -> Result<u16, Error> {
 /// Response of a server.
 #[derive(Debug)]
 pub struct Response {
-    /// Status line.
+    /// Status line of the response.
     pub line: String,
     /// Beginning of the body, as far as it was read.
     pub body: String,

@@ -13,7 +13,7 @@ use crate::program::find;
 pub struct Upstream<'a> {
     /// Name in the configuration.
     pub name: &'a str,
-    /// Port on loopback.
+    /// Port of the server on loopback.
     pub port: u16,
 }
 

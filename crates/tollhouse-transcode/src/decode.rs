@@ -39,7 +39,7 @@ pub enum Defaults {
     /// Writes fields of proto3 that are indistinguishable from their default.
     #[default]
     Auto,
-    /// Additionally writes scalars of proto2 with their declared default.
+    /// Like `Auto`, and also writes proto2 scalars with their declared default.
     All,
     Nothing,
 }

@@ -123,7 +123,7 @@ fn whole_field(
     Ok(())
 }
 
-/// Encodes one value with its key.
+/// Encodes one value with its key (field number and wire type).
 fn one(
     field: &FieldDescriptor,
     piece: Piece<'_>,
@@ -216,7 +216,7 @@ impl<'t> Scalar<'t> {
     }
 }
 
-/// Encodes a value without its key.
+/// Encodes a value without its key (field number and wire type).
 fn scalar(kind: &Kind, value: &Scalar<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let narrow = || i32::try_from(integer(value)?).map_err(|_| value.refused("a 32-bit integer"));
     let wide = || i64::try_from(integer(value)?).map_err(|_| value.refused("a 64-bit integer"));

@@ -34,7 +34,7 @@ pub struct Node {
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     pub(crate) health: HealthCell,
-    /// Open requests; counted only if the policy needs it.
+    /// Number of open requests; counted only if the policy needs it.
     pub(crate) active: AtomicU32,
     pub(crate) response_time: Ewma,
     pub(crate) ramp: Ramp,
@@ -127,7 +127,7 @@ impl Node {
         self.vitals.health.load()
     }
 
-    /// Open requests; always 0 unless the policy is least connections.
+    /// Number of open requests; always 0 unless the policy is least connections.
     pub fn active_requests(&self) -> u32 {
         self.vitals.active.load(Ordering::Relaxed)
     }

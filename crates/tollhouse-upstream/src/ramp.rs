@@ -16,8 +16,8 @@ pub(crate) const WHOLE: u32 = 1 << 16;
 /// Minimum time that counts as served, so that the first step of a long window has an effect.
 const SERVED_MIN: Duration = Duration::from_secs(1);
 
-/// Minimum difference between two start times of a node that counts as a restart, because the
-/// registry uses another clock.
+/// Minimum difference between two reported start times of a node that counts as a restart. Smaller
+/// ones are inaccuracies, because the registry uses another clock.
 const REBIRTH: Duration = Duration::from_secs(2);
 
 /// Slow-start state of a node; lives as long as the node is known, like its health.
@@ -88,7 +88,7 @@ impl Ramp {
         self.set_share(share_after(served, warm_up));
     }
 
-    /// Raises the share to its value at `now`.
+    /// Raises the share of the node's weight to the value that slow start has reached at `now`.
     pub(crate) fn step(&self, warm_up: &WarmUp, now: Instant, uptime: Duration) -> Step {
         let mut past = self.past();
         let start = match past.begun {

@@ -152,7 +152,7 @@ impl UpstreamState {
         }
     }
 
-    /// The only node, if it is not checked.
+    /// The node of an upstream with a single node, if the node has no health checks.
     pub(crate) fn unchecked_only(&self) -> Option<SingleNode> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {

@@ -60,7 +60,7 @@ fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     }
 }
 
-/// Appends the value after a name and its colon.
+/// Appends the value of a field whose name and colon are already written.
 fn add_value(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {

@@ -257,7 +257,7 @@ impl Follower {
         Lost::Compacted { after: self.after, oldest, newest }
     }
 
-    /// Puts the probe key; returns `None` if the user has no right to.
+    /// Puts the probe key; returns `None` if the user may not write it.
     async fn tick(&self) -> Result<Option<Revision>, Failure> {
         let value = Bytes::from_static(b"{}");
         let put = PutRequest { key: self.shared.keys.tick(), value, lease: 0, prev_kv: false };

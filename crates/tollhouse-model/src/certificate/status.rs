@@ -107,7 +107,7 @@ pub enum StatusError {
     /// The responder returned an error status.
     #[error("the responder refuses: {0}")]
     Refused(&'static str),
-    /// The response does not cover this certificate.
+    /// The response is about another certificate.
     #[error("the answer is about another certificate")]
     OtherCertificate,
     /// The response is signed neither by the issuer nor by a delegated responder.

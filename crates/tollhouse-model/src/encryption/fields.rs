@@ -190,8 +190,8 @@ pub fn sealed_texts(
     found
 }
 
-/// Returns the values of these fields, in order. Lists on the path stay lists; absent fields are
-/// null.
+/// Returns the values of `fields` in `conf`, in order. Lists on the path stay lists; absent fields
+/// are null.
 pub fn project(conf: &Value, fields: &[impl AsRef<str>]) -> Value {
     fields.iter().map(|field| under(conf, field.as_ref())).collect()
 }

@@ -15,7 +15,7 @@ use crate::network;
 use crate::reader::{Reader, type_name};
 use crate::variable::Variable;
 
-/// Prefix of problems about expressions, for every field.
+/// Prefix of the reasons of all problems about expressions.
 const PREFIX: &str = "failed to validate the 'vars' expression: ";
 
 const OPERATOR_HINT: &str = "operators: == ~= > >= < <= ~~ ~* in has ipmatch, each after \"!\" too";

@@ -23,7 +23,7 @@ const ROOT: &str = "0";
 /// Maximum number of interfaces, and also of tags. Services send one interface for each method.
 const DOCUMENTS_MAX: usize = 10_000;
 
-/// State of an interface, by ShenYu's numbers.
+/// States of an interface, by ShenYu's numbers.
 const PUBLISHED: i64 = 1;
 const OFFLINE: i64 = 2;
 

@@ -43,7 +43,7 @@ struct Prefix {
 }
 
 impl Index {
-    /// Builds an index; `anchors` yields those of each rank in turn.
+    /// Builds an index; `anchors` yields the anchors of each object, in the order of ranks.
     pub(super) fn build(anchors: impl Iterator<Item = Option<Vec<(Anchor, Slashes)>>>) -> Self {
         let mut index = Self::default();
         let (mut counted, mut collapsed) = (HashMap::new(), HashMap::new());

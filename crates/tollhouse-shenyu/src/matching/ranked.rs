@@ -86,7 +86,7 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    /// Returns the texts of [`Index::whole_paths`].
+    /// Lists the literal paths in the index of the candidates.
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }

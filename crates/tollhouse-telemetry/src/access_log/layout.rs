@@ -40,12 +40,12 @@ pub const JSON_FIELDS: &[Variable] = &[
 /// bounds the literal text of a line.
 pub const FORMAT_BYTES_MAX: usize = 4_096;
 
-/// Escaping of text from outside in a format string.
+/// Escaping of text from clients and nodes in the lines of a format string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// `\xHH`; absent values are written as `-`.
+    /// Text is escaped as `\xHH`; absent values are written as `-`.
     Default,
-    /// Escapes of JSON strings; absent values are empty.
+    /// Text is escaped as in JSON strings; absent values are empty.
     Json,
 }
 

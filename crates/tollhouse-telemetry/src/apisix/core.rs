@@ -22,7 +22,8 @@ static FOLDED_EXTRA: [Cow<'static, [u8]>; EXTRA_LABELS_MAX * Family::COUNT] =
 /// A combination of label values, with its series.
 struct Entry {
     key: Box<[u8]>,
-    /// Several entries may share a series, because labels may be hidden.
+    /// Series of the entry in each metric. Several entries may share a series, because labels may
+    /// be hidden.
     series: [Arc<Series>; Family::COUNT],
 }
 

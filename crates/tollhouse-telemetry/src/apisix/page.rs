@@ -38,7 +38,7 @@ enum Position {
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Family(Family),
-    /// Metrics without request labels that are sorted between two families.
+    /// Metrics without request labels whose names sort between two metrics with request labels.
     Process(usize),
 }
 

@@ -11,7 +11,7 @@ use crate::reader::Reader;
 pub(super) type ReadName =
     for<'v> fn(&mut Reader<'_>, &'v str, Option<&'v str>) -> Option<(&'v str, &'v str)>;
 
-/// Namespace of a service without one.
+/// Default namespace of a service.
 const NAMESPACE_DEFAULT: &str = "default";
 
 /// Pattern for names of namespaces and services.

@@ -31,14 +31,14 @@ pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];
 /// Format of a declarative document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// YAML. Ends with a line `#END`; without it the file counts as incomplete.
+    /// YAML: the document ends with a line `#END`; without it the file counts as incomplete.
     Yaml,
-    /// JSON, a single object.
+    /// JSON: the document is a single object.
     Json,
 }
 
 impl Format {
-    /// Chooses by file extension: `.json`, otherwise YAML.
+    /// Chooses the format by the file extension: JSON for `.json`, otherwise YAML.
     pub fn from_path(path: &Path) -> Self {
         let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         if json { Format::Json } else { Format::Yaml }
@@ -53,16 +53,16 @@ pub struct Item {
     pub id: Id,
     /// Position in the document, such as `routes[3]`.
     pub path: String,
-    /// JSON text with variables replaced.
+    /// JSON text of the object, with variables replaced.
     pub text: Arc<str>,
 }
 
 impl Item {
-    /// Parses the text. Time is linear in its length.
+    /// Parses the text of the item. Time is linear in its length.
     ///
     /// # Errors
-    /// If the text is nested too deeply or contains a number outside the range of all types. Its
-    /// syntax was checked before.
+    /// If the text is nested too deeply or contains a number outside the range of all types. Other
+    /// syntax errors were found when the document was split.
     pub fn value(&self) -> Result<Value, Problem> {
         serde_json::from_str(&self.text).map_err(|error| {
             let reason = format!("cannot be read: {error}");
@@ -76,7 +76,7 @@ impl Item {
 pub struct Withheld {
     pub kind: Kind,
     pub id: Id,
-    /// Number of items before it in the document.
+    /// Number of items that precede this one in the document.
     pub position: usize,
     /// Position in the document, such as `routes[3]`.
     pub path: String,

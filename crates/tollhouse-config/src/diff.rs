@@ -346,7 +346,7 @@ mod tests {
         assert!(!changes.is_empty());
     }
 
-    /// Deletes, then upserts that keep the place of a known id.
+    /// Applies deletes first, then upserts; an upsert of a known id keeps its position.
     fn apply(mut routes: Vec<(Id, Arc<str>)>, changes: &Changes) -> Vec<(Id, Arc<str>)> {
         routes.retain(|(id, _)| !changes.deletes.contains(&(Kind::Route, id.clone())));
         for item in changes.upserts.iter().filter(|item| item.kind == Kind::Route) {
@@ -369,7 +369,8 @@ mod tests {
             old in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
             new in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
         ) {
-            // Of two with one id the second is withheld, which is no part of this.
+            // Of two items with one id the second would be withheld, which this test does not
+            // cover.
             let borrowed = |routes: &[(String, u32)]| -> Document {
                 let mut seen = hashbrown::HashSet::new();
                 let new = routes.iter().filter(|(id, _)| seen.insert(id.clone()));

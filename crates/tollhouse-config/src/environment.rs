@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn variables_of_the_process_answer_once_they_are_listed() {
         let reference = SecretRef::parse("$env://CARGO_PKG_NAME").expect("a reference");
-        // Cargo sets it for every test.
+        // Cargo sets this variable for every test.
         let listed = environment_secrets(&["CARGO_PKG_NAME".to_owned()]);
         assert_eq!(listed.fetch(&reference).as_deref(), Some("tollhouse-config"));
         let unlisted = environment_secrets(&[]);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tollhouse_model::Problem;
 
-/// Largest file, in bytes: some 500,000 routes. A larger one is hardly a configuration, and reading
-/// it would take memory needed for serving.
+/// Maximum size of a file in bytes: some 500,000 routes. A larger file is hardly a configuration,
+/// and reading it would take memory needed for serving.
 pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file as text; the problem names the file.
@@ -25,10 +25,10 @@ enum FileError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// The file exceeds the limit of this many bytes.
+    /// The file exceeds the limit; holds the limit in bytes.
     #[error("larger than {}", tollhouse_stdx::bytes_size::format(*.0))]
     TooLarge(u64),
-    /// The file is not UTF-8 at this byte offset.
+    /// The file is not UTF-8; holds the offset of the first invalid byte.
     #[error("not UTF-8: the first wrong byte is at {0}")]
     NotUtf8(usize),
 }

@@ -33,7 +33,7 @@ pub(crate) fn check(prefix: &str, render: impl Fn(&str) -> String) {
     }
 }
 
-/// Environment variables for all golden files.
+/// Looks up a variable in the environment that all golden files share.
 pub(crate) fn environment(name: &str) -> Option<String> {
     match name {
         "UPSTREAM_PORT" => Some("1980".to_owned()),

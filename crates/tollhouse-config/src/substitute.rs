@@ -13,7 +13,8 @@ pub(crate) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
-/// Larger integers stay text, because readers that use floats would change them.
+/// Maximum integer that a replaced text becomes. Larger ones stay text, because readers that use
+/// floats would change them.
 const RETYPED_INTEGER_MAX: u64 = 1 << 53;
 
 /// Whether a text may contain a variable.

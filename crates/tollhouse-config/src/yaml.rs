@@ -4,9 +4,9 @@ use serde_json::Value;
 use tollhouse_model::Problem;
 use tollhouse_stdx::yaml::{self, Bounds, YamlError};
 
-/// Limits. Parts: some 500,000 routes of 60 parts each. Depth: more than any document needs, and
-/// within the 128 levels allowed when the JSON text of an item is parsed. Aliases: documents write
-/// them by hand, not by the million.
+/// Limits on YAML documents. Parts: some 500,000 routes of 60 parts each. Depth: more than any
+/// document needs, and within the 128 levels allowed when the JSON text of an item is parsed.
+/// Aliases: people write them by hand, in small numbers.
 const BOUNDS: Bounds = Bounds {
     parts_max: 64_000_000,
     depth_max: 100,

@@ -7,7 +7,7 @@ use crate::messages::{StatusRequest, StatusResponse};
 use crate::options::EtcdOptions;
 use tollhouse_store::StoreError;
 
-/// Member with its status, or the error of the request for it.
+/// Member of an etcd, with its status or the error of the request for the status.
 #[derive(Debug)]
 pub struct ExaminedMember {
     pub endpoint: String,
@@ -26,7 +26,7 @@ pub struct MemberStatus {
     pub alarms: Vec<String>,
 }
 
-/// Asks each member separately.
+/// Requests the status of each member separately.
 ///
 /// # Errors
 ///

@@ -10,17 +10,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::{Entry, Listing, Revision};
 
-/// Maximum number of keys per request; for ordinary objects a response of some hundred kilobytes.
+/// Maximum number of keys per request, which for ordinary objects yields a response of some hundred
+/// kilobytes.
 const PAGE_KEYS: i64 = 500;
 
-/// Keys of the first page, when the size of values is unknown. Even with values as large as etcd
-/// allows, the response arrives in time.
+/// Number of keys in the first page, before the size of values is known. Even with values as large
+/// as etcd allows, the response arrives in time.
 const FIRST_PAGE_KEYS: i64 = 8;
 
 /// Target size of later pages, in bytes, estimated from the values read so far.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Largest growth of a page, in keys, relative to the previous one.
+/// Maximum factor by which the number of keys grows from one page to the next.
 const GROWTH: i64 = 8;
 
 /// Maximum number of attempts at one listing. An attempt fails if etcd compacts its revision before

@@ -57,7 +57,8 @@ type Token = MetadataValue<Ascii>;
 pub(crate) struct Member {
     channel: Channel,
     user: Option<AuthenticateRequest>,
-    /// Token of the last login; the holder of the lock logs in for all.
+    /// Token of the last login. A task that logs in holds the lock, and the others wait for its
+    /// token.
     token: Mutex<Option<Token>>,
 }
 
@@ -95,7 +96,7 @@ impl Member {
         }
     }
 
-    /// Opens a stream with one request.
+    /// Opens a stream to etcd and sends one request on it.
     pub(crate) async fn converse<A, B>(
         &self,
         method: &Method<A, B>,
@@ -203,7 +204,8 @@ fn with_metadata<T>(mut request: tonic::Request<T>, token: Option<&Token>) -> to
     if let Some(token) = token {
         metadata.insert("token", token.clone());
     }
-    // Without it, a watch on a member that is disconnected from the others is silent for ever.
+    // Without this header, a watch on a member that is disconnected from the others is silent for
+    // ever.
     metadata.insert("hasleader", MetadataValue::from_static("true"));
     request
 }

@@ -158,7 +158,7 @@ pub(crate) enum ComparisonValue {
     /// Number of puts since the key was created; 0 if the key does not exist.
     #[prost(int64, tag = "4")]
     Version(i64),
-    /// Revision of the last change to the value.
+    /// Revision of the last change to the key's value.
     #[prost(int64, tag = "6")]
     ModRevision(i64),
 }

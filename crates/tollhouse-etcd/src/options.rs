@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[derive(Clone)]
 pub struct EtcdOptions {
-    /// URLs of its members' client ports, `http://` or `https://`, at least one.
+    /// URLs of the client ports of the etcd members, `http://` or `https://`; at least one.
     pub endpoints: Vec<String>,
     /// User and password, if etcd requires authentication.
     pub user: Option<(String, String)>,

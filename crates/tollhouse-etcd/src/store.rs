@@ -43,7 +43,7 @@ impl EtcdStore {
         Self::open_quiet(options, QUIET)
     }
 
-    /// Opens a store with another value for `quiet`.
+    /// Opens a store whose watches check their streams after the time `quiet` without events.
     pub(crate) fn open_quiet(options: &EtcdOptions, quiet: Duration) -> Result<Self, StoreError> {
         let shared = StoreState {
             endpoints: Endpoints::new(options)?,

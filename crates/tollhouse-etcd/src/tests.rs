@@ -1,4 +1,5 @@
-//! Against a real etcd: the suite of all stores, and what only an engine of its own can do.
+//! Tests against a real etcd: the conformance suite of all stores, and behaviour that needs an etcd
+//! process per test.
 
 use crate::member::{COMPACT, PUT, TXN};
 use crate::messages::{LeaseRequest, PutRequest, TxnRequest};
@@ -30,7 +31,7 @@ fn open(etcd: &Etcd) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::open(&options(etcd, "")).expect("the address is one"))
 }
 
-/// A part of an etcd that has the appearance of a whole one.
+/// A store whose etcd is compacted on request, for the conformance suite.
 struct StoreState {
     store: Arc<dyn Store>,
     inner: Arc<EtcdStore>,
@@ -51,7 +52,7 @@ impl Subject for StoreState {
 }
 
 async fn compact(store: &EtcdStore) {
-    // etcd keeps the revision that it is compacted at.
+    // etcd keeps the compacted revision itself, so another key is written first.
     let other = PutRequest { key: "other".into(), ..PutRequest::default() };
     store.endpoints().read(&PUT, &other).await.expect("it is put");
     let newest = store.revision().await.expect("it answers");
@@ -75,7 +76,7 @@ async fn etcd_conforms() {
 #[tokio::test]
 async fn an_etcd_without_room_takes_removals() {
     let Some(etcd) = Etcd::start_with_quota(1_000_000) else { return };
-    // Entries fill it.
+    // The suite fills the etcd with entries.
     conformance::removals_are_taken(open(&etcd).as_ref(), || {}).await;
 }
 
@@ -115,7 +116,7 @@ async fn a_watch_goes_on_over_a_restart_and_misses_nothing() {
     outages.wait_for(Option::is_none).await.expect("it is noticed");
 }
 
-/// Waits until a watch has heard of something after a revision.
+/// Waits until a watch has delivered a commit after a revision.
 async fn hear_after(watch: &mut Watch, revision: Revision) {
     let heard = async {
         loop {
@@ -142,12 +143,12 @@ async fn a_quiet_watch_moves_on_while_others_write_and_is_not_lost_when_etcd_for
     }
     compact(&other).await;
     hear_after(&mut watch, other.revision().await.expect("it answers")).await;
-    // From where it was begun it could not be taken up again.
+    // A watch could not resume at the revision at which this one began, because it is compacted.
     let mut lost = store.watch("/a/", first);
     assert!(matches!(lost.next().await, WatchEvent::Lost(_)));
     etcd.kill();
     etcd.run();
-    // Connections that broke fail once more: somebody new writes.
+    // A broken connection fails once more, so another store writes.
     put(&open(&etcd), "/a/2", "v").await;
     let key = async {
         loop {
@@ -167,7 +168,7 @@ async fn a_watch_that_has_much_to_catch_up_with_hears_all_of_it_once() {
     let Some(etcd) = Etcd::start() else { return };
     let store = open(&etcd);
     let first = put(&store, "/a/0", "v").await;
-    // More than a message holds, so that etcd answers in pieces.
+    // The values together exceed a message, so that etcd sends them in several.
     let value = "x".repeat(1024 * 1024);
     for number in 1..=VALUES {
         put(&store, &format!("/a/{number}"), &value).await;
@@ -207,7 +208,7 @@ async fn whoever_etcd_does_not_know_any_more_logs_in_again() {
     let store = Arc::new(EtcdStore::open(&options).expect("the address is one"));
     let first = put(&store, "/a/1", "v").await;
     let mut watch = store.watch("/a/", first);
-    // All tokens end with it, as they do by themselves after minutes of rest.
+    // This invalidates all tokens, as some minutes without use do.
     for arguments in [&["--user", "root:root", "auth", "disable"][..], &["auth", "enable"]] {
         let Some(()) = etcd.control(arguments) else { return };
     }
@@ -276,7 +277,7 @@ async fn a_listing_comes_in_pages_of_one_revision() {
 async fn a_listing_is_of_one_revision_though_etcd_forgets_while_it_is_read() {
     let Some(etcd) = Etcd::start() else { return };
     let store = open(&etcd);
-    // Three pages, of whose keys the first and the last are written together.
+    // The keys fill three pages. The first and the last key are written in one transaction.
     for part in 0..12 {
         let keys = (0..100).map(|number| format!("/a/{part:02}{number:02}"));
         let puts = keys.fold(Transaction::new(), |puts, key| puts.put(key, "0"));
@@ -306,7 +307,7 @@ async fn a_listing_is_of_one_revision_though_etcd_forgets_while_it_is_read() {
                 let [first, last] = [0, 1199].map(|at| &listing.entries[at]);
                 assert_eq!((&first.value, first.mod_revision), (&last.value, last.mod_revision));
             }
-            // Each time it was begun anew, it was too slow for a store that forgets all the time.
+            // Every attempt at the listing was overtaken by a compaction.
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }
     }
@@ -355,7 +356,7 @@ async fn what_is_more_than_this_store_is_not_removed() {
     assert_eq!(refused, Err(StoreError::EmptyKey));
 }
 
-/// Two clusters in one etcd whose names for some objects are the same.
+/// Clusters that use equal names for some objects share an etcd without affecting each other.
 #[tokio::test]
 async fn relocated_keys_of_two_clusters_are_apart() {
     let Some(etcd) = Etcd::start() else { return };

@@ -47,7 +47,8 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
         Condition::Exists { .. } | Condition::LeaseHeld { .. } => {
             (GREATER, VERSION, ComparisonValue::Version(0))
         }
-        // etcd treats a missing key as having revision zero, while here it has none.
+        // etcd treats a missing key as having revision zero, while in this store it has no
+        // revision.
         Condition::ModifiedAt { revision: Revision::ZERO, .. } => {
             (LESS, MOD, ComparisonValue::ModRevision(0))
         }
@@ -62,7 +63,7 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
     Compare { result, target, key: key_of(keys, condition), range_end, compared: Some(compared) }
 }
 
-/// End of the range of a condition; empty if it concerns a single key.
+/// Returns the end of the key range that a condition compares; empty for a single key.
 fn range_end_of(keys: &Keys, condition: &Condition) -> Bytes {
     match condition {
         Condition::NothingPutSince { .. } => keys.range("").1,
@@ -164,7 +165,7 @@ fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> S
     StoreError::Conflict { key: "".into() }
 }
 
-/// The first lease under which a key is put.
+/// Returns the first lease that the transaction attaches a key to.
 pub(crate) fn first_lease(transaction: &Transaction) -> Option<LeaseId> {
     transaction.operations.iter().find_map(|operation| match operation {
         Operation::Put { lease, .. } => *lease,

@@ -279,7 +279,7 @@ pub struct SizeLine {
     start: u8,
 }
 
-/// Length of sixteen digits and CRLF.
+/// Maximum length of a size line in bytes: sixteen digits and CRLF.
 const SIZE_LINE_BYTES: usize = 18;
 
 impl SizeLine {
@@ -313,7 +313,7 @@ impl SizeLine {
 }
 
 impl Default for SizeLine {
-    /// An empty line, which is completely sent.
+    /// Returns an empty line, of which nothing is left to send.
     fn default() -> Self {
         Self { bytes: [0; SIZE_LINE_BYTES], start: SIZE_LINE_BYTES as u8 }
     }

@@ -21,15 +21,15 @@ pub enum HeadError {
     LineTooLong,
     /// The head is longer than the limit.
     HeadTooLong,
-    /// More header lines than the limit.
+    /// The head has more header lines than the limit.
     TooManyHeaders,
-    /// `TRACE`, which would reveal to clients what the gateway sends to nodes.
+    /// The method is `TRACE`, which would reveal to clients what the gateway sends to nodes.
     MethodNotAllowed,
-    /// `CONNECT`, which a reverse proxy does not support.
+    /// The method is `CONNECT`, which a reverse proxy does not support.
     MethodNotImplemented,
-    /// A transfer coding other than `chunked`.
+    /// The message uses a transfer coding other than `chunked`.
     CodingNotImplemented,
-    /// An HTTP version other than 1.0 and 1.1.
+    /// The HTTP version is neither 1.0 nor 1.1.
     VersionNotSupported,
     /// `Expect` asks for something other than `100-continue`.
     ExpectationFailed,

@@ -240,7 +240,7 @@ pub struct Fields {
     repeated: u64,
 }
 
-/// Bit that represents `known` in a set.
+/// Returns the bit that represents `known` in a set of names.
 #[inline]
 const fn bit(known: Known) -> u64 {
     1 << known as u32

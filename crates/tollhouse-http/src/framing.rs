@@ -8,11 +8,11 @@ pub enum BodyLength {
     /// The message has no body.
     #[default]
     None,
-    /// Body of this many bytes; never 0.
+    /// The body has this many bytes; never 0.
     Known(u64),
-    /// Chunks, up to the last one of size 0.
+    /// The body consists of chunks, up to the last one of size 0.
     Chunked,
-    /// All bytes until the connection closes; responses only.
+    /// The body extends until the connection closes; in responses only.
     UntilClose,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn declared(
     }
 }
 
-/// Any number with this many digits is below 2^64.
+/// Number of digits up to which every number is below 2^64.
 const LENGTH_DIGITS_SAFE: usize = 19;
 
 /// Parses a single `Content-Length` of digits only; a repeated or list-valued one is refused even

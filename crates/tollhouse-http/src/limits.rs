@@ -1,11 +1,11 @@
-//! Limits of a message head. The values come from the bootstrap file; the constants are the upper
-//! bounds.
+//! Limits of a message head. The bootstrap file sets the values, which the constants bound.
 
-/// Upper bound of header lines for any configuration; keeps a head's list of fields below 4 KiB.
+/// Maximum number of header lines that can be configured; keeps a head's list of fields below 4
+/// KiB.
 pub const HEADER_COUNT_MAX: usize = 256;
 
-/// Upper bound of a head's length in bytes, so that spans of values fit into 16 bits. Higher limits
-/// are reduced to this value.
+/// Maximum length of a head that can be configured, in bytes, so that spans of values fit into 16
+/// bits. Higher limits are reduced to this value.
 pub const HEAD_BYTES_MAX: usize = 65_535;
 
 /// Maximum length of a chunk's size line in bytes: 16 hex digits and some room for extensions.
@@ -18,7 +18,8 @@ pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
 /// Length of CR LF in bytes.
 pub(crate) const CRLF_BYTES: usize = 2;
 
-/// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
+/// Maximum number of empty lines that are skipped before a request line (RFC 9112 §2.2 asks for at
+/// least one).
 pub const LEADING_EMPTY_LINES_MAX: usize = 4;
 
 /// Maximum number of options in the `Connection` headers of one head. Each is compared with every

@@ -20,7 +20,7 @@ pub(crate) struct HeadScan {
     line_start: usize,
     /// Control bytes found since the start of the current line.
     controls: Controls,
-    /// Largest end of the head; known once the first line has been handed out.
+    /// Maximum offset of the end of the head; known once the first line has been returned.
     end_max: usize,
     /// Whether the first line has been returned; empty lines before it do not count.
     has_first: bool,

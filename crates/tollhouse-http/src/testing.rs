@@ -53,7 +53,7 @@ fn version(version: Version) -> &'static str {
     }
 }
 
-/// `-`, a number, `chunked` or `close`.
+/// Formats a body length: `-`, a number, `chunked` or `close`.
 pub(crate) fn body(body: BodyLength) -> String {
     match body {
         BodyLength::None => "-".to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn body(body: BodyLength) -> String {
     }
 }
 
-/// `name=value` per field; names that are not forwarded are in brackets.
+/// Formats fields as `name=value`; names that are not forwarded are in brackets.
 fn fields(fields: &Fields, buffer: &[u8]) -> String {
     let one = |field: &crate::Field| {
         let (name, value) = (text(field.name(), buffer), text(field.value(), buffer));
@@ -76,7 +76,7 @@ fn fields(fields: &Fields, buffer: &[u8]) -> String {
     fields.iter().map(one).collect()
 }
 
-/// `METHOD target version @authority body flags | fields`.
+/// Formats a request head: `METHOD target version @authority body flags | fields`.
 pub(crate) fn request_facts(head: &RequestHead, buffer: &[u8]) -> String {
     let host = &head.authority.bytes_in(buffer)[..head.host_bytes as usize];
     let port = &head.authority.bytes_in(buffer)[head.host_bytes as usize..];
@@ -99,7 +99,7 @@ pub(crate) fn request_facts(head: &RequestHead, buffer: &[u8]) -> String {
     facts + " |" + &fields(&head.fields, buffer)
 }
 
-/// `version status reason body declared flags | fields`.
+/// Formats a response head: `version status reason body declared flags | fields`.
 fn response_facts(head: &ResponseHead, buffer: &[u8]) -> String {
     let mut facts = format!(
         "{} {} '{}' {}",

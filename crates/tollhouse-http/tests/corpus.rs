@@ -1,14 +1,15 @@
-//! Holds the codec to the verdicts that `testdata/corpus/requests.txt` lists for it. The format of
-//! that file is explained at its top; other servers' verdicts in it are not asked for here.
+//! Checks the codec against the verdicts that `testdata/corpus/requests.txt` lists for it. The
+//! format of the file is explained at its top. The verdicts of other servers in it are not checked
+//! here.
 
 use tollhouse_http::{BodyLength, ChunkedDecoder, HeadError, HeadLimits, RequestHead};
 
 const CORPUS: &str = include_str!("../testdata/corpus/requests.txt");
 
-/// Fewer cases than this mean that the file was not read to its end.
+/// Minimum number of cases; fewer mean that the file was not read to its end.
 const CASES_MIN: usize = 80;
 
-/// Who says something to each case, in the order of the lines.
+/// Servers and libraries whose verdicts each case lists, in this order.
 const JUDGES: [&str; 4] = ["tollhouse", "nginx", "haproxy", "h11"];
 
 /// One request of the corpus.
@@ -16,7 +17,7 @@ const JUDGES: [&str; 4] = ["tollhouse", "nginx", "haproxy", "h11"];
 struct Case {
     name: &'static str,
     bytes: Vec<u8>,
-    /// By judge, in the order of [`JUDGES`].
+    /// Verdicts on the case, in the order of [`JUDGES`].
     verdicts: Vec<&'static str>,
 }
 
@@ -71,7 +72,7 @@ fn escape(bytes: &[u8]) -> String {
     bytes.iter().map(one).collect()
 }
 
-/// The status that the gateway answers a refused head with.
+/// Returns the status with which the gateway answers a refused head.
 fn status(error: HeadError) -> u16 {
     match error {
         HeadError::BadLine

@@ -15,7 +15,7 @@ pub use self::graphql::{Operation, is_graphql_name};
 /// Maximum length of a variable's value in bytes. Values are used in headers, keys and conditions.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Encoding of a request body with fields.
+/// Encoding of a request body that consists of fields, such as a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyKind {
     Form,

@@ -38,11 +38,11 @@ pub struct CertificateFacts {
     pub subject_names: Vec<String>,
     /// IP addresses in the subject alternative names.
     pub subject_addresses: Vec<IpAddr>,
-    /// First second of validity, in Unix time.
+    /// First second in which the certificate is valid, in Unix time.
     pub not_before_unix_s: i64,
-    /// Last second of validity, in Unix time.
+    /// Last second in which the certificate is valid, in Unix time.
     pub not_after_unix_s: i64,
-    /// Number of certificates given after the first one.
+    /// Number of certificates in the chain after the first one.
     pub intermediates: usize,
     /// Position, from 1, of the first certificate that was not signed by the next one.
     pub misplaced: Option<usize>,
@@ -107,12 +107,13 @@ pub fn format_date(unix_s: i64) -> String {
 pub enum CertificateError {
     #[error("failed to parse cert: {0}")]
     Certificate(String),
-    /// The key is not PEM text, such as a key that was encrypted with a lost key.
+    /// The private key is not PEM text. For example, it is still encrypted with a key that was
+    /// lost.
     #[error("failed to decrypt previous encrypted key")]
     StillEncrypted,
     #[error("failed to parse key: {0}")]
     Key(String),
-    /// The key belongs to another certificate.
+    /// The private key belongs to another certificate.
     #[error("the key does not belong to the certificate")]
     Mismatch,
 }
@@ -120,7 +121,8 @@ pub enum CertificateError {
 /// Parses a certificate chain and a private key, and checks that they belong together.
 ///
 /// # Errors
-/// If either cannot be parsed, or they do not belong together. An expired certificate is accepted.
+/// If the chain or the key cannot be parsed, or they do not belong together. An expired certificate
+/// is accepted.
 pub fn check_pair(cert_pem: &str, key_pem: &str) -> Result<CertificateFacts, CertificateError> {
     let chain = read_chain(cert_pem)?;
     let certificate = parse_fields(&chain[0])?;
@@ -141,7 +143,7 @@ pub fn check_chain(cert_pem: &str) -> Result<CertificateFacts, CertificateError>
 /// Parses a private key.
 ///
 /// # Errors
-/// If it cannot be parsed, or is encrypted.
+/// If the key cannot be parsed, or is protected by a passphrase.
 pub fn check_key(key_pem: &str) -> Result<(), CertificateError> {
     key::public_key(key_pem).map(|_| ())
 }
@@ -158,8 +160,8 @@ pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
     Ok(())
 }
 
-/// Parses all certificates of the text; at least one. Version 1 is accepted, because the clients
-/// decide about it.
+/// Parses all certificates of a PEM text; at least one. X.509 version 1 is accepted, because
+/// clients decide whether they trust it.
 fn read_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let chain = pem_blocks(pem)?;
     for certificate in &chain {
@@ -235,7 +237,8 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     })
 }
 
-/// The IP addresses in the subject alternative names (RFC 5280 §4.2.1.6): four bytes or sixteen.
+/// Returns the IP addresses in the subject alternative names, which take four or sixteen bytes each
+/// (RFC 5280 §4.2.1.6).
 fn addresses(fields: &X509Certificate<'_>) -> Vec<IpAddr> {
     let Ok(Some(names)) = fields.subject_alternative_name() else { return Vec::new() };
     let address = |name: &GeneralName<'_>| match name {

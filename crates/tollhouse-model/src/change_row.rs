@@ -1,16 +1,16 @@
-//! Row of the change history: author, time, way, and the object before and after a write. A row is
-//! stored in the commit of its change, so that every change has a row. This file defines the
-//! content and the stored form; writing and expiry of rows are implemented elsewhere.
+//! Row of the change history: time, author and interface of a change, and the object before and
+//! after it. A row is stored in the commit of its change, so that every change has a row. This file
+//! defines the content and the stored form; writing and expiry of rows are implemented elsewhere.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Prefix of the keys of rows, relative to the prefix of all objects.
+/// Prefix of the keys of change rows, relative to the prefix of all objects.
 pub const FOLDER: &str = "tollhouse/changes/";
 
-/// Maximum size of an object in bytes, before and after together, that a row keeps. Larger objects
-/// are left out and the row says so. Objects have a few KiB.
+/// Maximum size in bytes of an object's texts before and after a change, together, that a row
+/// stores. Larger texts are left out, which `is_cut` records. Objects have a few KiB.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024;
 
 /// `path` of a row about an import. Such a row covers many objects, with their former values in
@@ -48,7 +48,7 @@ impl Way {
         (Self::File, "file"),
     ];
 
-    /// Name of the way in stored rows.
+    /// Name of the interface in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -63,7 +63,7 @@ impl ChangeKind {
         (Self::Undo, "undo"),
     ];
 
-    /// Name of the deed in stored rows.
+    /// Name of the operation in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -85,7 +85,7 @@ pub struct ChangeOrigin {
     pub way: Way,
 }
 
-/// A recorded change.
+/// Row of the change history: one recorded change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeRow {
     /// Time of the change, in milliseconds of Unix time.
@@ -117,7 +117,7 @@ impl std::fmt::Debug for ChangeRow {
     }
 }
 
-/// Maximum number of objects listed in a row about many; a row only counts the others.
+/// Maximum number of objects that a row about several objects lists; further ones are only counted.
 pub const OBJECTS_TOLD_MAX: usize = 500;
 
 /// Stored text of an object before and after a change of many objects; `None` where it did not
@@ -170,7 +170,7 @@ impl ChangeRow {
         row.within(BODIES_BYTES_MAX)
     }
 
-    /// Paths of the objects in the row of an import.
+    /// Returns the paths of the objects that the row of an import covers.
     pub fn imported(&self) -> Vec<String> {
         if self.path != IMPORTED {
             return Vec::new();

@@ -11,7 +11,8 @@ use crate::{Id, PluginSet, Problems, plugins};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerGroup {
     pub id: Id,
-    /// Plugins of each member, except those that the consumer configures itself.
+    /// Plugins that apply to each consumer of the group, except those that the consumer configures
+    /// itself.
     pub plugins: PluginSet,
     /// Display name; not used by the gateway.
     pub name: Option<String>,

@@ -27,11 +27,11 @@ pub use fields::{
 /// Encrypted fields of an SSL object.
 pub const SSL_FIELDS: [&str; 2] = ["key", "keys"];
 
-/// Maximum number of keys of a ring. A value that no key opens costs one attempt per key.
+/// Maximum number of keys in a keyring. A value that no key opens costs one attempt per key.
 const KEYS_MAX: usize = 32;
 
-/// Number of leading keys that determine buckets. While nodes receive a new ring one by one, their
-/// rings differ by one key in front.
+/// Number of leading keys for which `Keyring::buckets` returns a bucket. While nodes receive a new
+/// ring one by one, their rings differ by one key in front.
 const BUCKET_KEYS: usize = 3;
 
 /// Length of a generated key in characters; 32 bytes select AES-256.
@@ -47,7 +47,7 @@ pub struct Keyring {
     form: Form,
 }
 
-/// A key with its id and cipher.
+/// Key of a keyring, with its id and cipher.
 #[derive(Clone)]
 struct Key {
     text: SecretText,
@@ -58,7 +58,7 @@ struct Key {
 /// Format of sealed values: Tollhouse's own, or APISIX's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// Authenticated, with a prefix and the id of the key.
+    /// Tollhouse's own format: authenticated, with a prefix and the id of the key.
     #[default]
     Marked,
     /// The format that APISIX nodes read.
@@ -69,11 +69,11 @@ pub enum Form {
 pub enum Opened {
     /// The text is not sealed.
     Plain,
-    /// Sealed with the first key in the current form; holds the plain text.
+    /// The text is sealed with the first key and in the current form; holds the plain text.
     Current(String),
-    /// Sealed with an older key or in the other form; holds the plain text.
+    /// The text is sealed with an older key or in the other form; holds the plain text.
     Stale(String),
-    /// Sealed, but no key opens it.
+    /// The text is sealed, but no key opens it.
     Unopened(Certainty),
 }
 
@@ -144,7 +144,7 @@ impl Keyring {
         Ok(Self { keys: vec![Key::new(key)], form: Form::default() })
     }
 
-    /// Returns the ring with another output form.
+    /// Returns the ring with `form` as the format of newly sealed values.
     #[must_use]
     pub fn with_form(mut self, form: Form) -> Self {
         self.form = form;
@@ -199,7 +199,8 @@ impl Keyring {
         self.opened(Form::Apisix, plain)
     }
 
-    /// Classifies a value of this form, by its plain text and the index of the key that opened it.
+    /// Classifies a sealed value by its form, the index of the key that opened it, and its plain
+    /// text. `plain` is `None` if no key opened it.
     fn opened(&self, form: Form, plain: Option<(usize, String)>) -> Opened {
         match plain {
             Some((0, plain)) if self.form == form => Opened::Current(plain),
@@ -216,9 +217,9 @@ impl Keyring {
         self.open(text, place).into_hidden()
     }
 
-    /// Returns the buckets of a text, out of `count`: one for each of the first keys. Rings that
-    /// share such a key also share a bucket for equal texts. Without the keys a bucket reveals
-    /// nothing about the text.
+    /// Returns the buckets of a text, out of `count`: one for each of the first keys. Two rings
+    /// that share one of these keys share a bucket for equal texts. Without the keys a bucket
+    /// reveals nothing about the text.
     pub fn buckets(&self, text: &[u8], count: u32) -> impl Iterator<Item = u32> {
         let keys = self.keys.iter().take(BUCKET_KEYS);
         keys.map(move |key| sealed::bucket(key.bytes(), text, count))

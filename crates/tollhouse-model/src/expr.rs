@@ -21,7 +21,7 @@ pub mod pattern;
 /// A compiled expression. Two are equal if their documents are.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// The source document, as compact JSON.
+    /// Source of the expression, as compact JSON.
     source: Box<str>,
     root: Node,
 }
@@ -75,7 +75,7 @@ enum Node {
     Condition(Condition),
 }
 
-/// Combination of the members of a group.
+/// Combination of the conditions in a group, such as `AND`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Logic {
     All,

@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Any JSON, with names that mean something to one kind or another.
+    /// Strategy for arbitrary JSON values that contain field names of the kinds.
     fn any_value() -> impl Strategy<Value = Value> {
         let names = prop::sample::select(vec![
             "id",

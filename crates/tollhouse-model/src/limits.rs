@@ -12,7 +12,7 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// Maximum length of a description or label value in characters: APISIX's schema.
 pub const TEXT_CHARS_MAX: usize = 256;
 
-/// Deepest nesting of a `vars` expression; bounds the stack needed for evaluation.
+/// Maximum nesting depth of a `vars` expression; bounds the stack needed for evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
 /// Maximum length of a value quoted in a problem, in characters; enough to recognise the value.
@@ -22,16 +22,17 @@ pub const PROBLEM_VALUE_CHARS_MAX: usize = 120;
 /// sums of such durations cannot overflow.
 pub const SECONDS_MAX: f64 = 1e9;
 
-/// Shortest and longest client certificate, in characters: APISIX's schema.
+/// Minimum and maximum length of a client certificate in characters, by APISIX's schema.
 pub const CERTIFICATE_CHARS: (usize, usize) = (128, 65_536);
 
-/// Shortest and longest private key, in characters: APISIX's schema.
+/// Minimum and maximum length of a private key in characters, by APISIX's schema.
 pub const PRIVATE_KEY_CHARS: (usize, usize) = (64, 65_536);
 
-/// Highest threshold of a health check: APISIX's schema; its counters are one byte each.
+/// Maximum threshold of a health check, by APISIX's schema. The counters of checks are one byte
+/// each.
 pub const CHECK_THRESHOLD_MAX: i64 = 254;
 
-/// Statuses that a health check may list: APISIX's schema.
+/// Lowest and highest status that a health check may list, by APISIX's schema.
 pub const CHECK_STATUSES: (i64, i64) = (200, 599);
 
 /// Maximum length of a proto's definition in characters: APISIX's schema.

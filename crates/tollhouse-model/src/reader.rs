@@ -101,8 +101,8 @@ impl<'p> Reader<'p> {
         Some(fields)
     }
 
-    /// Like `object`, for a whole configuration object, which may also carry its times and
-    /// revisions.
+    /// Like `object`, for a whole configuration object, which may also contain `TIME_FIELDS` and
+    /// `REVISION_FIELDS`.
     pub(crate) fn record<'v>(
         &mut self,
         value: &'v Value,

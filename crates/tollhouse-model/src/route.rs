@@ -41,7 +41,7 @@ pub struct Route {
     /// Upstream in the route's object; overrides `upstream_id` and the service's upstream.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
-    /// Whether upgrades pass; `None` leaves it to the service.
+    /// Whether upgrades to WebSocket pass; `None` leaves the decision to the service.
     pub enable_websocket: Option<bool>,
     /// Whether the route is matched; false for `status: 0`.
     pub enabled: bool,

@@ -20,7 +20,7 @@ pub struct Service {
     pub upstream_id: Option<Id>,
     /// Hosts of routes that have no hosts.
     pub hosts: Vec<String>,
-    /// Whether upgrades pass on routes that do not configure it.
+    /// Whether upgrades to WebSocket pass on routes that do not configure it.
     pub enable_websocket: Option<bool>,
     /// Display name; not used by the gateway.
     pub name: Option<String>,

@@ -23,8 +23,8 @@ pub struct Ssl {
     pub certificates: Vec<CertificatePair>,
     /// Server names in lower case: exact, `*.` before a domain, or `*` for any.
     pub snis: Vec<String>,
-    /// OCSP responses for the certificates, as signed (DER). Each is stapled to the certificate it
-    /// covers.
+    /// OCSP responses for the certificates, signed, in DER. Each is stapled to the certificate that
+    /// it covers.
     pub staples: Vec<Arc<[u8]>>,
     /// Verification of client certificates (mTLS); `None` requests none.
     pub client: Option<ClientVerification>,

@@ -28,7 +28,7 @@ pub struct StreamRoute {
     /// Inline upstream, of scheme tcp, tls or udp; overrides the ids.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
-    /// Id of a service, for its upstream.
+    /// Id of a service whose upstream the route uses.
     pub service_id: Option<Id>,
     /// Plugins that run for each connection.
     pub plugins: PluginSet,

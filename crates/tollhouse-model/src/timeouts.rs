@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Timeouts towards an upstream. Documents give seconds as numbers; each is 60 s by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timeouts {
-    /// Time to establish the TCP (and TLS) connection.
+    /// Maximum time to establish the TCP (and TLS) connection.
     pub connect: Duration,
-    /// Time between two successful writes of the request.
+    /// Maximum time between two successful writes of the request.
     pub send: Duration,
-    /// Time between two successful reads of the response.
+    /// Maximum time between two successful reads of the response.
     pub read: Duration,
 }
 

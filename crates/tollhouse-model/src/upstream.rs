@@ -27,7 +27,7 @@ pub use policy::Policy;
 pub struct Upstream {
     /// The `Host` header sent to nodes.
     pub pass_host: PassHost,
-    /// Attempts after the first; `None` means one less than the number of nodes.
+    /// Maximum number of attempts after the first; `None` means one less than the number of nodes.
     pub retries: Option<u32>,
     pub scheme: Scheme,
     /// HTTP version towards nodes of the schemes `http` and `https`.
@@ -65,17 +65,18 @@ pub struct Upstream {
 /// Node of an upstream: address, weight and priority.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as it is written.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as written
+    /// (`unix:/path`).
     pub host: String,
-    /// Port, filled in from the scheme (80, 443) where the document gives none; 0 of a Unix socket.
+    /// Port; by default that of the scheme (80 or 443). 0 for a Unix socket.
     pub port: u16,
-    /// The Unix socket, if the node is one. Only objects that operators write can name one: a service that registers
-    /// itself must not reach sockets of this machine.
+    /// Path of the Unix socket, if the node is one. Only objects that operators write can name a
+    /// socket, because a service that registers itself must not reach sockets of this machine.
     pub socket: Option<UnixPath>,
     /// Share of the traffic; a node with 0 is never chosen.
     pub weight: u32,
-    /// Priority of the node's group. Groups with higher priority are used first; lower ones when
-    /// all nodes of those have failed.
+    /// Priority of the node's group. Groups with higher priority are used first; a lower group only
+    /// when all nodes of the higher ones have failed.
     pub priority: i32,
 }
 
@@ -223,7 +224,7 @@ pub enum NodeTrust {
 /// Client certificate for nodes that request one.
 #[derive(Clone, PartialEq, Eq)]
 pub enum UpstreamTls {
-    /// A pair given in the upstream.
+    /// Certificate and key given in the upstream itself.
     Pair {
         /// Certificate chain in PEM format.
         client_cert: String,
@@ -308,15 +309,15 @@ pub struct PassiveCheck {
 pub struct Thresholds {
     /// Statuses that count as a success.
     pub healthy_statuses: Vec<u16>,
-    /// Successes that make a node healthy.
+    /// Number of consecutive successes that make a node healthy.
     pub successes: u8,
     /// Statuses that count as a failure.
     pub unhealthy_statuses: Vec<u16>,
-    /// Failure statuses that make a node unhealthy.
+    /// Number of consecutive failure statuses that make a node unhealthy.
     pub http_failures: u8,
-    /// Refused or broken connections that make a node unhealthy.
+    /// Number of consecutive refused or broken connections that make a node unhealthy.
     pub tcp_failures: u8,
-    /// Timeouts that make a node unhealthy.
+    /// Number of consecutive timeouts that make a node unhealthy.
     pub timeouts: u8,
 }
 

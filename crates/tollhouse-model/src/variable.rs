@@ -29,9 +29,9 @@ pub enum Variable {
     /// Address of the client after real-ip processing.
     RemoteAddr,
     RemotePort,
-    /// Gateway's address of the client's connection.
+    /// Address of the gateway at which the client connected.
     ServerAddr,
-    /// Gateway's port of the client's connection.
+    /// Port of the gateway at which the client connected.
     ServerPort,
     /// Protocol of the request, such as `HTTP/1.1`.
     ServerProtocol,

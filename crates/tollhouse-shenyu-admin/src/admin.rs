@@ -71,9 +71,9 @@ pub enum Beginning {
 /// Setting for TCP probes of the services' nodes, which find crashed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probing {
-    /// Every ten seconds, for as long as the listener serves.
+    /// Nodes are probed every ten seconds, for as long as the listener serves.
     Always,
-    /// Never, because this machine does not reach the nodes.
+    /// Nodes are not probed, because this machine does not reach them.
     Never,
 }
 
@@ -223,7 +223,7 @@ impl ShenyuAdmin {
         tables.get(Table::User, id).map(|stored| Arc::clone(&stored.row))
     }
 
-    /// Answers `/platform/login`.
+    /// Answers `/platform/login`: checks user name and password, and issues a token.
     pub(crate) async fn log_in(
         &self,
         name: String,

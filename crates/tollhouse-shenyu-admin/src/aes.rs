@@ -1,6 +1,6 @@
 //! Passwords of logins as ShenYu's login page and clients encrypt them: AES-CBC with PKCS#7 padding
 //! (NIST SP 800-38A), in base64. Every client that may log in knows the key, so the encryption
-//! hides passwords from a glance at a log, not from an attacker. TLS does that.
+//! hides passwords from a glance at a log, but only TLS protects them from an attacker.
 
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, Algorithm, DecryptionContext, PaddedBlockDecryptingKey,

@@ -47,7 +47,7 @@ fn hide_in_row(rights: &Rights, row: &mut Row) {
     }
 }
 
-/// Members beside the settings that decide where a secret is sent.
+/// Members besides the settings that determine where a secret is sent.
 const SENT_TO: [&str; 4] = ["serverList", "type", "discoveryType", "pluginId"];
 
 /// Puts the stored secrets back into a body that contains masked ones. Returns `None` if the body

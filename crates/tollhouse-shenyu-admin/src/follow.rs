@@ -26,7 +26,7 @@ use self::mirror::Mirror;
 /// Timeout for connecting, and for answers that the admin sends at once.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Largest message or answer: a group with a hundred thousand rules.
+/// Maximum size in bytes of a message or answer, enough for a group with a hundred thousand rules.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// Duration after which a session counts as successful and the backoff is reset.
@@ -36,7 +36,8 @@ const SETTLED_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Following {
     /// Addresses of admins: `ws://host:port` for WebSocket, `http://host:port` for polling;
-    /// `wss://` and `https://` over TLS. One is followed at a time, the next after it fails.
+    /// `wss://` and `https://` over TLS. Only one is followed at a time; when it fails, the next
+    /// one.
     pub addresses: Vec<String>,
     /// PEM file with the authorities that sign the admins' certificates, read for each session.
     /// With `None` the system's authorities apply.
@@ -59,7 +60,8 @@ impl Following {
         self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
     }
 
-    /// Whether the master that a slave names is followed: the token is sent to listed admins alone.
+    /// Whether to follow the master that a slave names. With a token, only listed admins are
+    /// followed, because the token must not be sent to others.
     fn may_follow(&self, master: &str) -> bool {
         let Ok(master) = parse_address(master) else { return false };
         let mut listed = self.addresses.iter().filter_map(|text| parse_address(text).ok());
@@ -135,7 +137,7 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     Ok(Address { way, security, authority })
 }
 
-/// Limits of answers that the admin sends at once.
+/// Limits of answers that the admin sends immediately, unlike those of long polls.
 const LIMITS: Limits = Limits { time_max: ANSWER_TIME_MAX, body_bytes_max: ANSWER_BYTES_MAX };
 
 impl Address {
@@ -295,7 +297,7 @@ mod tests {
             port: 0,
         };
         let table = [
-            // Address of the master, whether it is followed with a token, and without.
+            // Columns: address of the master, whether it is followed with a token, and without one.
             ("ws://a:9095", true, true),
             ("ws://b:9095", true, true),
             ("ws://c:9095", false, true),

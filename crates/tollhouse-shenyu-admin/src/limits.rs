@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-/// Largest request body in bytes; as much as the store takes in a transaction.
+/// Maximum size of a request body in bytes; the store accepts as much in a transaction.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// Largest body of a request that needs no token: a name and a password.
+/// Maximum size in bytes of the body of a request that needs no token. Such a body contains a name
+/// and a password.
 pub(crate) const OPEN_BODY_BYTES_MAX: usize = 16 << 10;
 
-/// Memory budget for all request bodies being read or answered, including the values built from
-/// them.
+/// Memory budget in bytes for all request bodies being read or answered, including the values built
+/// from them.
 pub(crate) const BODIES_BYTES_MAX: u64 = 256 << 20;
 
-/// Estimated memory of one JSON value in bytes. Its text may have only two.
+/// Estimated memory of one JSON value in bytes. The text of a value may have only two bytes.
 pub(crate) const VALUE_BYTES: u64 = 80;
 
 /// Maximum number of rows of a page: some megabytes of text.
@@ -25,11 +26,11 @@ pub(crate) const CALLS_WAITING_MAX: usize = 1_024;
 /// startup need only a few commits.
 pub(crate) const CALLS_PER_COMMIT: usize = 256;
 
-/// Number of attempts at a commit that conflicts with other commits.
+/// Maximum number of attempts at a commit that conflicts with other commits.
 pub(crate) const COMMIT_TRIES_MAX: usize = 8;
 
-/// Number of commits that a gateway may lag behind. Beyond it, the gateway gets the whole state
-/// again.
+/// Maximum number of commits that a gateway may lag behind. Beyond it, the gateway receives the
+/// whole state again.
 pub(crate) const CHANGES_WAITING_MAX: usize = 1_024;
 
 /// Maximum number of gateways that follow with a valid token, over WebSocket or long polling. Each
@@ -50,13 +51,13 @@ pub(crate) const GATEWAY_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// every ten seconds.
 pub(crate) const GATEWAY_SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// Hold time of a long poll, as in ShenYu.
+/// Maximum time for which a long poll is held, as in ShenYu.
 pub(crate) const POLL_TIME: Duration = Duration::from_secs(60);
 
 /// Maximum time that a gateway may leave a message unread.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Largest message of a gateway: a short command or its self-description.
+/// Maximum size in bytes of a gateway's message, which is a short command or a self-description.
 pub(crate) const GATEWAY_MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Timeout for the head of a request, and for an idle connection. Java's clients keep idle
@@ -69,7 +70,7 @@ pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// Maximum number of concurrent connections, if the limit of open files permits it.
 pub(crate) const CONNECTIONS_MAX: usize = 4_096;
 
-/// Number of logins that are processed at once; each costs a thread tens of milliseconds.
+/// Maximum number of logins that are processed at once; each costs a thread tens of milliseconds.
 pub(crate) const LOGINS_AT_ONCE: usize = 2;
 
 /// Maximum number of logins in the queue: some seconds of work. Further logins are refused.

@@ -509,8 +509,8 @@ impl Writer<'_, '_> {
     }
 
     /// Deletes matching rows that were created through this interface, and disables all others.
-    /// ShenYu forgets those only until the next synchronisation; disabled, they can be restored by
-    /// an operator.
+    /// ShenYu removes the others only until the next synchronisation. Here an operator can enable
+    /// them again.
     fn delete_all(&mut self, table: Table, is_meant: impl Fn(&Row) -> bool) {
         let own = |row: &Row| namespace(row) == self.namespace && is_meant(row);
         for (id, row) in self.draft.find_all(table, own) {

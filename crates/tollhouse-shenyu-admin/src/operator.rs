@@ -35,7 +35,7 @@ pub struct Operator {
     pub sees_secrets: bool,
 }
 
-/// Parsed request of such a caller.
+/// Parsed request of an [`Operator`].
 #[derive(Debug)]
 pub struct OperatorRequest<'a> {
     pub method: Method,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::limits::PAGE_ROWS_MAX;
 
-/// Number of rows per page, by default.
+/// Default number of rows per page.
 const PAGE_ROWS: usize = 12;
 
 /// JSON form in which ShenYu answers with a page.

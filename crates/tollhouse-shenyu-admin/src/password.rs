@@ -6,8 +6,8 @@ use aws_lc_rs::{pbkdf2, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Iterations for new passwords. They take tens of milliseconds of a core, which an attacker pays
-/// for each guess.
+/// Number of iterations for new passwords. They take tens of milliseconds of a core, which an
+/// attacker pays for each guess.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
 
 /// Maximum number of iterations accepted in a stored hash.

@@ -26,7 +26,7 @@ const ROUND_TIME: Duration = Duration::from_secs(10);
 /// Timeout of a connection attempt, as in ShenYu.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Number of concurrent probes; each takes a file descriptor.
+/// Maximum number of concurrent probes; each takes a file descriptor.
 pub const PROBES_AT_ONCE: usize = 64;
 
 /// Number of attempts before a node counts as unreachable, because a single one may be lost.
@@ -35,12 +35,12 @@ const TRIES: usize = 2;
 /// Time after which an unreachable node is removed. Containers rarely return at the same address.
 const FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Number of nodes from which a complete failure is blamed on this machine's network instead of the
-/// nodes.
+/// Minimum number of nodes for which a failure of all is attributed to this machine's network
+/// instead of the nodes.
 const NODES_FOR_DOUBT: usize = 3;
 
-/// Member of a node that a probe marked offline: the time in milliseconds since 1970. Gateways do
-/// not receive it.
+/// Name of the member that holds the time, in milliseconds since 1970, at which a probe marked the
+/// node offline. Gateways do not receive this member.
 pub(crate) const AWAY_SINCE: &str = "unreachableSinceMs";
 
 /// Probes all nodes in rounds until the admin ends.

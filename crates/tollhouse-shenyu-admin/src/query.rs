@@ -26,7 +26,7 @@ impl Arguments {
         Self(pairs)
     }
 
-    /// Returns the first value of a name that is not blank.
+    /// Returns the first value of the argument `name` that is not blank.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut values = self.0.iter().filter(|(known, _)| known == name);
         values.find_map(|(_, value)| (!value.trim().is_empty()).then_some(value.as_str()))

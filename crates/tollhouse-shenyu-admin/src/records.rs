@@ -15,10 +15,10 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// Number of records; older ones are deleted.
+/// Maximum number of records; older ones are deleted.
 const RECORDS_MAX: usize = 500;
 
-/// Number of characters of a path that are recorded.
+/// Maximum number of characters of a path that are recorded.
 const PATH_CHARACTERS_MAX: usize = 200;
 
 /// Maximum number of rows listed in a record; the rest are only counted. An import changes

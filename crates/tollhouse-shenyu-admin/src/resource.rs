@@ -27,7 +27,8 @@ pub(crate) struct Resource {
     /// Messages in answers about this resource.
     pub(crate) words: Words,
     pub(crate) report: Report,
-    /// Members that answers have even if rows lack them, as `null`: the console reads them without asking.
+    /// Members that answers contain as `null` even if rows lack them, because the console reads
+    /// them without checking.
     members: &'static [&'static str],
     /// Copies the known members of a body into a row, which holds the previous row or is empty.
     read: fn(&Draft<'_>, &Row, &mut Row) -> Result<(), Refusal>,
@@ -49,7 +50,7 @@ impl Words {
         Self { created, updated, deleted, missing }
     }
 
-    /// Returns the messages of resources whose every success is `success`.
+    /// Returns messages that are `success` for every successful call.
     const fn plain(missing: &'static str) -> Self {
         Self { created: "success", updated: "success", deleted: "success", missing }
     }
@@ -239,7 +240,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
     },
 ];
 
-/// Filters that match any part of a member. All others must be equal.
+/// Names of filters that match any part of a member. For all other filters, the member must be
+/// equal.
 const SUBSTRINGS: &[&str] =
     &["name", "path", "appKey", "phone", "dictCode", "dictName", "userName", "roleName", "field"];
 

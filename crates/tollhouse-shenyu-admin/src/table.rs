@@ -53,7 +53,7 @@ impl Table {
         Self::Tag,
     ];
 
-    /// Returns the kind of objects that gateways follow, if the table holds one.
+    /// Returns the kind of the table's objects, if gateways follow them.
     pub(crate) const fn kind(self) -> Option<Kind> {
         match self {
             Self::Plugin => Some(Kind::Plugin),

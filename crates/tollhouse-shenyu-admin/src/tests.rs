@@ -1,5 +1,5 @@
-//! The REST interface over a store in memory: what scripts of ShenYu's operators call, in the shapes of 2.6
-//! and of 2.7.
+//! Tests of the REST interface over a store in memory: the calls of operators' scripts, in the
+//! forms of ShenYu 2.6 and 2.7.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::admin::{Beginning, Options, Probing, ShenyuAdmin};
 use crate::aes::Aes;
 use crate::api;
 
-/// The namespace that ShenYu begins with.
+/// Default namespace of ShenYu.
 const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
 mod dashboard;
@@ -28,7 +28,8 @@ mod rights;
 mod served;
 mod transfer;
 
-/// Of an admin that anybody may follow and that nothing is waited for.
+/// Options of an admin that gateways may follow without a token, and whose calls do not wait for
+/// the data plane.
 pub(crate) fn options() -> Options {
     Options {
         first_password: "123456".to_owned(),
@@ -53,7 +54,7 @@ impl Fixture {
         Self::over(store).await
     }
 
-    /// One that serves the gateway's own interface alone.
+    /// Creates a fixture whose admin serves only the gateway's own interface.
     async fn bare() -> Self {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
         let options = Options { beginning: Beginning::Nothing, ..options() };
@@ -117,7 +118,7 @@ impl Fixture {
         answer["data"].clone()
     }
 
-    /// A selector of `divide` with one rule; their ids.
+    /// Creates a selector of `divide` with one rule, and returns their ids.
     async fn pair(&self) -> (String, String) {
         let selector = json!({"pluginId": "5", "name": "s", "type": 1, "selectorConditions": []});
         self.expect("POST", "/selector", &selector, "create success").await;
@@ -199,7 +200,7 @@ async fn no_website_logs_in_or_follows() {
     let open = ShenyuAdmin::open(Arc::clone(&fixture.store), options());
     let open = open.await.expect("it opens");
     for (origin, status) in [
-        // It gets as far as to the connection, which there is none of in this test.
+        // Accepted up to the upgrade, which fails because this test has no connection.
         (None, 400),
         (Some("http://localhost:9195"), 400),
         (Some("http://10.0.0.1:9095"), 400),
@@ -231,7 +232,8 @@ async fn bodies_of_strangers_are_short_and_those_of_all_share_one_bound() {
     assert!(said.contains("more than 16384 bytes"), "{said}");
     let said = ask("/platform/login", login(10_000)).await;
     assert!(said.contains("username or password error"), "{said}");
-    // Two letters of text are a value of eighty bytes: what fits as text may not fit as what it becomes.
+    // Two characters of text become a value of eighty bytes, so a body that fits as text may not
+    // fit when parsed.
     let many = format!("[1{}]", ",1".repeat(7 << 20));
     let said = ask("/selector", many).await;
     assert!(said.contains("all the memory that they may"), "{said}");
@@ -504,7 +506,7 @@ async fn users_without_the_role_read_what_is_no_secret_and_write_nothing() {
         let answer = fixture.call(method, path, &json!({"ids": ["1"]})).await;
         assert_eq!(answer["code"], 601, "{method} {path}: {answer}");
     }
-    // A user that is switched off has no token that counts any more.
+    // The token of a disabled user is no longer valid.
     let list = {
         let viewer = std::mem::replace(&mut fixture.token, superior);
         let list =
@@ -534,7 +536,7 @@ async fn a_websocket_is_asked_for_by_both_headers() {
         }
         let request = request.body(Body::empty()).expect("a request");
         let answer = api::answer(admin.clone(), request).await;
-        // As far as to the connection, which is missing here; or a refusal in ShenYu's shape.
+        // Accepted up to the missing connection, or refused in ShenYu's wrapper.
         assert_eq!(answer.status().as_u16(), if is_asked { 400 } else { 200 }, "{connection:?}");
     }
 }
@@ -554,7 +556,7 @@ async fn gateways_without_the_token_do_not_follow() {
             request = request.header("X-Shenyu-Sync-Token", token);
         }
         let request = request.body(Body::empty()).expect("a request");
-        // The right one comes as far as the connection, which is missing here.
+        // With the right token, the call is accepted up to the missing connection.
         let answer = api::answer(fixture.admin.clone(), request).await;
         assert_eq!(answer.status(), status, "{token:?}");
     }
@@ -572,7 +574,7 @@ async fn another_admin_over_the_same_store_begins_with_what_is_there() {
         500,
         "deleted stays so"
     );
-    // A token of the one counts with the other.
+    // A token of the first admin is valid at the second one.
     let mut third = second;
     third.token.clone_from(&fixture.token);
     third.expect("GET", "/selector", &Value::Null, "query success").await;
@@ -581,18 +583,18 @@ async fn another_admin_over_the_same_store_begins_with_what_is_there() {
 #[tokio::test]
 async fn registration_from_five_client_dialects_comes_to_the_same() {
     let dialects = [
-        // Java.
+        // Java's client.
         json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.1", "port": 8080, "protocol": "http://",
             "eventType": "REGISTER"}),
-        // Go: texts only.
+        // Go's client sends texts only.
         json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.2", "port": "8080", "protocol": "http",
             "namespaceId": NAMESPACE}),
-        // Python: no protocol.
+        // Python's client sends no protocol.
         json!({"appName": "a", "contextPath": "a", "rpcType": "http", "host": "10.0.0.3", "port": 8080}),
-        // Rust.
+        // Rust's client.
         json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.4", "port": 8080, "protocol": "http",
             "registerMetaData": ""}),
-        // .NET.
+        // .NET's client.
         json!({"appName": "a", "contextPath": "/a/", "rpcType": "http", "host": "10.0.0.5", "port": 8080, "protocol": "http://"}),
     ];
     let fixture = Fixture::new().await;

@@ -38,7 +38,8 @@ struct PendingCall {
     answer: oneshot::Sender<CallResult>,
 }
 
-/// Outcome of a call, and the latest commit that its tables include. That may be its own commit.
+/// Outcome of a call, and the latest commit that the tables included when it was answered. That may
+/// be the call's own commit.
 struct CallResult {
     outcome: Outcome,
     revision: Revision,
@@ -84,12 +85,12 @@ impl Book {
         Ok(Self { tables, calls, changes, version, author: None, in_service: None })
     }
 
-    /// Returns a handle of the book that records each write with `author` in its commit.
+    /// Returns a handle that records each write with `author` in its commit.
     pub(crate) fn by(&self, author: Arc<Author>) -> Self {
         Self { author: Some(author), ..self.clone() }
     }
 
-    /// Returns a handle of the book that answers each call only after its write is in service.
+    /// Returns a handle that answers each call only after its write is in service.
     pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
         Self { in_service, ..self }
     }
@@ -99,7 +100,7 @@ impl Book {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a call. On success its change is stored, and in service if the book waits for that.
+    /// Runs a call. On success its change is stored, and in service if this handle waits for that.
     /// Only this caller waits; the writer continues with other calls meanwhile.
     pub(crate) async fn write(
         &self,

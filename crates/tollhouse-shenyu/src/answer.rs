@@ -58,9 +58,9 @@ pub enum Answer {
     /// The request headers are too large.
     HeadersTooLarge,
     TooManyRequests,
-    /// The body does not have the required shape.
+    /// The body does not have the required form.
     ParameterError,
-    /// A body of JSON that is to be edited is missing.
+    /// The JSON body that is to be edited is missing.
     JsonBodyMissing,
     /// A call of an RPC method failed.
     RpcFailed,

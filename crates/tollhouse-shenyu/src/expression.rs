@@ -2,7 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Largest compiled expression in bytes. Expressions for paths take some kilobytes.
+/// Maximum size of a compiled expression in bytes. Expressions for paths take some kilobytes.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
 /// Why an expression is refused, in one line.

@@ -35,7 +35,7 @@ pub struct Filters {
     pub health_prefixes: Vec<String>,
     /// Whether objects are listed below `/actuator/`.
     pub actuator: bool,
-    /// Largest multipart form in bytes; 0 means no limit.
+    /// Maximum size of a multipart form in bytes; 0 means no limit.
     pub file_bytes_max: u64,
     /// Paths that get an empty answer.
     pub exclude: BTreeSet<String>,
@@ -155,7 +155,7 @@ pub struct Cross {
     pub exposed: Vec<String>,
     /// Whether requests with cookies are allowed.
     pub credentials: bool,
-    /// Time in seconds for which browsers cache the permission.
+    /// Time in seconds for which browsers cache the answer to a preflight request.
     pub max_age_s: u64,
 }
 
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn only_the_key_of_the_digest_is_one() {
-        // `printf key | sha512sum`.
+        // Output of `printf key | sha512sum`.
         let digits = "50e4d6f95e2c07862cc0ae78e4f59b8ae9b96ebc3cc4d4c7f5ff3fc9bc5b3ba4";
         assert_eq!(LocalKey::parse(digits), Err(NoLocalKey), "half of one");
         let digest = digest::digest(&digest::SHA512, b"key");

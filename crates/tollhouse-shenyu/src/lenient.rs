@@ -25,7 +25,7 @@ pub fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>
     }
 }
 
-/// Reads a number that the object can do without; `None` for anything that is not a whole number.
+/// Reads an optional whole number. Any other value yields `None` instead of an error.
 pub fn hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     Ok(whole(&Value::deserialize(deserializer)?))
 }
@@ -38,8 +38,8 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// Reads a boolean that the object can do without. As with Java's `Boolean.parseBoolean`, every
-/// text but `true` is false, such as the `undefined` of ShenYu's dashboard. `None` for other types.
+/// Reads an optional boolean. As with Java's `Boolean.parseBoolean`, every text but `true` is
+/// false, such as the `undefined` of ShenYu's dashboard. Values of other types yield `None`.
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Bool(value) => Some(value),

@@ -20,7 +20,7 @@ pub use cover::{COVER, cover, holds_secret, redirects, uncover};
 /// Start of encrypted texts. A text without it needs no decryption.
 const MARK: &str = "tollhouse-sealed:";
 
-/// Member that is encrypted, in objects with one key segment.
+/// Member that is encrypted in objects of one kind, which `segment` names.
 struct Member {
     segment: &'static str,
     name: &'static str,

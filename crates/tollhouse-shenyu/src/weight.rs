@@ -1,10 +1,13 @@
 //! Cost of parsing JSON, estimated before parsing. A parsed value takes some seventy bytes, so that
-//! two characters of text grow forty-fold. Does not check that the text is JSON.
+//! a value of two characters grows about forty-fold. The estimate does not check that the text is
+//! JSON.
 
-/// Most values of a body that is parsed: some megabytes, and a few milliseconds of a worker thread.
+/// Maximum number of values in a body that is parsed. They take some megabytes, and a few
+/// milliseconds of a worker thread.
 const BODY_VALUES_MAX: usize = 1 << 16;
 
-/// Counts the values of a JSON text by its separators outside strings; never too low.
+/// Estimates the number of values in a JSON text from the separators outside strings; never too
+/// low.
 #[must_use]
 pub fn values_at_most(text: &[u8]) -> usize {
     let mut count = 1;
@@ -25,7 +28,7 @@ pub fn values_at_most(text: &[u8]) -> usize {
     count
 }
 
-/// Whether a body may be parsed.
+/// Whether a body has at most `BODY_VALUES_MAX` values, so that it may be parsed.
 #[must_use]
 pub fn is_light(body: &[u8]) -> bool {
     // Each value takes at least two bytes.

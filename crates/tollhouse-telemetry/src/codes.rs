@@ -13,7 +13,7 @@ pub enum Origin {
     Downstream,
     /// The upstream or its node caused the error.
     Upstream,
-    /// The gateway, its configuration or its limits.
+    /// The gateway, its configuration or its limits caused the error.
     Gateway,
 }
 

@@ -76,9 +76,9 @@ impl StatusClass {
 label! {
     /// Why a connection was closed before its first request.
     ConnectionRefusal, "reason";
-    /// All connections allowed are in use.
+    /// The limit on connections is reached.
     Limit = "limit",
-    /// The client address has all connections it may have.
+    /// The client's address has reached its limit on connections.
     LimitPerAddress = "limit_per_address",
     Draining = "draining",
     TlsHandshake = "tls_handshake",
@@ -137,11 +137,12 @@ label! {
     Refused = "refused",
     /// Too many datagrams are waiting until a node is chosen for the session.
     Waiting = "waiting",
-    /// The system refuses to send it: its buffers are full, or the datagram is too long for the
-    /// path.
+    /// The system refuses to send the datagram: its buffers are full, or the datagram is too long
+    /// for the path.
     Send = "send",
     Draining = "draining",
-    /// The system dropped it before the gateway read it, because the socket's buffer was full.
+    /// The system dropped the datagram before the gateway read it, because the socket's buffer was
+    /// full.
     ReceiveBuffer = "receive_buffer",
 }
 

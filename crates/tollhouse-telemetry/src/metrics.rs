@@ -153,7 +153,7 @@ pub struct Downstream {
     pub requests: u64,
     /// Number of connections accepted.
     pub accepted: u64,
-    /// Connections closed before their first request.
+    /// Number of connections closed before their first request.
     pub refused: u64,
     /// Number of connections open now.
     pub open: i64,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::counters::Counter;
 
-/// Cells per page; a page has 16 KiB.
+/// Number of cells in a page, which then takes 16 KiB.
 const PAGE_CELLS: usize = 1024;
 
 /// Maximum number of pages, for a million objects. Requests of further objects are not counted.
@@ -22,7 +22,7 @@ pub const NUMBERS_MAX: u32 = 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     Succeeded,
-    /// The gateway refused it, or the status was 500 or higher.
+    /// The gateway refused the request, or the status was 500 or higher.
     Failed,
 }
 

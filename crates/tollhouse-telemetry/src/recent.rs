@@ -22,7 +22,7 @@ use crate::codes::ErrorCode;
 /// makes 310 KB per core.
 pub const RING_RECORDS: usize = 256;
 
-/// Shortest time between two samples of successful requests per core, in milliseconds. Ten per
+/// Minimum time between two samples of successful requests per core, in milliseconds. Ten per
 /// second give an impression of the traffic at negligible cost.
 pub const SAMPLE_INTERVAL_MS: u64 = 100;
 
@@ -73,7 +73,7 @@ impl<const N: usize> ShortText<N> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
     pub node: Endpoint,
-    /// Status of the answer, or the one that stands for the failure.
+    /// Status of the node's answer, or the status that stands for the failure.
     pub status: u16,
     /// Error code of an attempt that failed; `None` if the node answered.
     pub code: Option<ErrorCode>,

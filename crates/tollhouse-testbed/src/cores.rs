@@ -3,7 +3,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Cores of a measurement.
+/// Cores of a measurement, divided between gateway and load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cores {
     /// Cores of the gateway and its peers.

@@ -1,4 +1,4 @@
-//! Error of a test bed.
+//! Error type of the test bed.
 
 /// Failure to set up a measurement.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum Error {
     /// An operation of the operating system failed.
     #[error("{doing}: {error}")]
     System {
-        /// Operation that failed.
+        /// Failed operation; begins the error message.
         doing: String,
         #[source]
         error: std::io::Error,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// Ports of the listeners on loopback; 0 is off.
+/// Ports of the listeners on loopback; 0 disables a listener.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listen {
     /// Port of the data plane without TLS.
@@ -26,7 +26,7 @@ pub struct Listen {
     pub shenyu: u16,
 }
 
-/// Settings of a bootstrap file.
+/// Settings in the bootstrap file of a measured gateway.
 #[derive(Debug, Clone)]
 pub struct Bootstrap<'a> {
     /// Folder of the data; by default `data` beside the file.
@@ -35,7 +35,7 @@ pub struct Bootstrap<'a> {
     pub has_resources: bool,
     /// Number of data plane workers.
     pub workers: usize,
-    /// Listeners.
+    /// Ports of the listeners that are opened.
     pub listen: Listen,
     /// Format of the access log, or `off`.
     pub access_log: &'a str,
@@ -59,7 +59,7 @@ impl Default for Bootstrap<'_> {
 }
 
 impl Bootstrap<'_> {
-    /// Returns the text of the file, for a folder.
+    /// Returns the text of the bootstrap file of a gateway whose files are in `folder`.
     pub fn text(&self, folder: &Path) -> String {
         let place = folder.display();
         let data = self.data.map_or_else(|| folder.join("data"), Path::to_owned);

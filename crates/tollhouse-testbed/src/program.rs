@@ -27,9 +27,9 @@ const DROP_MAX: Duration = Duration::from_secs(5);
 const STOP_MAX: Duration = Duration::from_secs(120);
 /// Interval between probes of a starting program.
 const PROBE_INTERVAL: Duration = Duration::from_millis(1);
-/// Number of output lines repeated in an error.
+/// Number of lines from the end of the program's output that an error repeats.
 const LOG_LINES: usize = 10;
-/// Size limit of a probe's response; the rest is ignored.
+/// Maximum number of bytes read of a probe's response; the rest is ignored.
 const RESPONSE_BYTES_MAX: u64 = 4 * 1024;
 
 /// A running program, ended on drop.
@@ -46,8 +46,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a command in a folder. It gets its own process group, so that Ctrl-C ends the
-    /// measurement and not the measured program.
+    /// Starts a command in a folder. The program gets its own process group, so that Ctrl-C ends
+    /// the measurement and not the measured program.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -159,7 +159,7 @@ impl Program {
     /// Returns the CPU time of the program and its descendants, user and kernel.
     ///
     /// # Errors
-    /// If `/proc` shows none.
+    /// If `/proc` does not report a time.
     pub fn cpu_time(&self) -> Result<Duration, Error> {
         let procfs = Procfs::system();
         let time = stat::cpu_time(&procfs, &self.pids());
@@ -173,7 +173,7 @@ impl Program {
     /// in proportion.
     ///
     /// # Errors
-    /// If `/proc` shows none.
+    /// If `/proc` does not report the memory.
     pub fn memory_bytes(&self) -> Result<u64, Error> {
         let procfs = Procfs::system();
         let bytes = stat::memory_bytes(&procfs, &self.pids());
@@ -285,9 +285,9 @@ pub fn free_port() -> Result<u16, Error> {
 /// Response of a server.
 #[derive(Debug)]
 pub struct Response {
-    /// Status line.
+    /// Status line of the response.
     pub line: String,
-    /// Beginning of the body.
+    /// Beginning of the body, as far as it was read.
     pub body: String,
 }
 

@@ -13,20 +13,20 @@ use crate::program::find;
 pub struct Upstream<'a> {
     /// Name in the configuration.
     pub name: &'a str,
-    /// Port on loopback.
+    /// Port of the server on loopback.
     pub port: u16,
 }
 
 /// Configuration of nginx.
 #[derive(Debug, Clone)]
 pub struct Nginx<'a> {
-    /// Number of workers.
+    /// Number of worker processes.
     pub workers: usize,
     /// Maximum number of connections per worker.
     pub connections: usize,
     /// Servers that requests are forwarded to.
     pub upstreams: &'a [Upstream<'a>],
-    /// Idle connections kept per upstream and worker.
+    /// Maximum number of idle connections that nginx keeps per upstream and worker.
     pub kept: usize,
     /// Further directives of the `http` block.
     pub http: &'a str,
@@ -38,7 +38,7 @@ impl Nginx<'_> {
     /// Name of the configuration file.
     pub const FILE: &'static str = "nginx.conf";
 
-    /// Returns the configuration file.
+    /// Returns the text of the configuration file.
     pub fn text(&self) -> String {
         let Self { workers, connections, kept, http, server, .. } = self;
         let mut text = format!(

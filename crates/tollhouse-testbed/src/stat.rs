@@ -1,4 +1,5 @@
-//! `/proc/<pid>/stat`, and the figures of a process that only the end of a measurement needs.
+//! Parser of `/proc/<pid>/stat`, and figures of a process that are read only at the end of a
+//! measurement.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

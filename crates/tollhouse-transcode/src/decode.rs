@@ -40,7 +40,7 @@ pub enum Defaults {
     /// value.
     #[default]
     Auto,
-    /// Additionally writes scalars of proto2 with their declared default.
+    /// Like `Auto`, and also writes proto2 scalars with their declared default.
     All,
     Nothing,
 }
@@ -51,10 +51,10 @@ const GRANT_BYTES_MIN: usize = 1024;
 /// Reason why a message cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The bytes are not a valid message.
+    /// The bytes are not a valid encoding of the message type.
     #[error(transparent)]
     NoMessage(#[from] prost::DecodeError),
-    /// The output would be too large.
+    /// The output would exceed the size that `may_grow` permits.
     #[error("the message is too large as JSON")]
     NoRoom,
 }
@@ -171,7 +171,7 @@ impl JsonForm {
             }
             Value::EnumNumber(number) => self.variant(kind.as_enum(), *number, out),
             Value::Message(message) => self.message(message, out),
-            // Never nested: `field` handles both.
+            // Lists and maps are never nested, and `field` writes the outer ones.
             Value::List(_) | Value::Map(_) => out.bytes.extend_from_slice(b"null"),
         }
     }

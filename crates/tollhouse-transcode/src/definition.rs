@@ -13,8 +13,8 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 /// File name of the text in error messages.
 const FILE_NAME: &str = "content";
 
-/// Maximum nesting of brackets in a text. Definitions written by people stay below ten, and the
-/// compiler recurses for each.
+/// Maximum nesting depth of brackets in a text. Definitions written by people stay below ten, and
+/// the compiler recurses for each level.
 const NESTING_MAX: usize = 200;
 
 /// Compiled services and messages. Clones share the data.

@@ -21,7 +21,7 @@ const DEPTH_MAX: usize = 100;
 /// Maximum number of characters of a value shown in an error.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Largest float below which all integers are distinguishable.
+/// Limit up to which a 64-bit float represents every integer exactly (2^53).
 const FLOAT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -75,7 +75,7 @@ fn message(
     if depth > DEPTH_MAX {
         return Err(EncodeError::new(format!("nested deeper than {DEPTH_MAX}")));
     }
-    // By number, because a field has two names and must not be given by both.
+    // Keyed by number, because a field has two names and a message must not contain it under both.
     let mut seen: Vec<u32> = Vec::new();
     for (name, value) in piece.members() {
         let name = name.text().unwrap_or_default();
@@ -123,7 +123,7 @@ fn whole_field(
     Ok(())
 }
 
-/// Encodes one value with its key.
+/// Encodes one value with its key (field number and wire type).
 fn one(
     field: &FieldDescriptor,
     piece: Piece<'_>,
@@ -216,7 +216,7 @@ impl<'t> Scalar<'t> {
     }
 }
 
-/// Encodes a value without its key.
+/// Encodes a value without its key (field number and wire type).
 fn scalar(kind: &Kind, value: &Scalar<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let narrow = || i32::try_from(integer(value)?).map_err(|_| value.refused("a 32-bit integer"));
     let wide = || i64::try_from(integer(value)?).map_err(|_| value.refused("a 64-bit integer"));

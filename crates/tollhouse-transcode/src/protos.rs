@@ -1,4 +1,4 @@
-//! Definitions of a configuration, by the IDs of their objects.
+//! gRPC definitions of a configuration, by the IDs of their `protos` objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct Protos {
 }
 
 impl Protos {
-    /// Returns the definition of an ID.
+    /// Returns the definition stored under an ID.
     pub fn get(&self, id: &Id) -> Option<&Arc<Definition>> {
         self.by_id.get(id)
     }

@@ -1,4 +1,4 @@
-//! Definitions, and messages both ways.
+//! Tests of definitions, and of messages converted in both directions.
 
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ fn definition() -> Definition {
     COMPILED.clone()
 }
 
-/// What a server reads of the message that `json` says.
+/// Returns the message that a server decodes from the encoded form of `json`.
 fn sent(json: &str) -> Result<DynamicMessage, String> {
     let descriptor = definition().message("shop.Order").expect("it is there");
     let document = Document::parse(json.as_bytes()).map_err(|_| "no JSON".to_owned())?;
@@ -70,7 +70,7 @@ fn sent(json: &str) -> Result<DynamicMessage, String> {
     Ok(DynamicMessage::decode(descriptor, bytes.as_slice()).expect("a message"))
 }
 
-/// There and back.
+/// Encodes `json` and decodes the result.
 fn echoed(json: &str, form: JsonForm) -> String {
     let message = sent(json).unwrap_or_else(|error| panic!("{json}: {error}"));
     let mut out = Vec::new();
@@ -243,7 +243,7 @@ fn no_more_is_written_than_there_is_room_for() {
     let items = [0x0a, 0x00].repeat(10_000);
     let named = (0..100).flat_map(|key| [0x12, 0x04, 0x08, key, 0x12, 0x00]).collect::<Vec<u8>>();
     let full = JsonForm { defaults: Defaults::Auto, ..BARE };
-    // Bytes, room that there is, and that it takes.
+    // Input, permitted size of the output, and size that the whole output needs.
     for (bytes, room, whole) in [(items, 100_000, 250_000), (named, 2_100, 3_000)] {
         let mut out = Vec::new();
         let written = full.write(&descriptor, &bytes, &mut out, &mut |bytes| bytes <= room);
@@ -377,7 +377,7 @@ fn a_status_is_written_with_its_details() {
     assert_eq!(Status::parse(b"\x0a"), Err(StatusError::NoStatus));
 }
 
-/// JSON of the definition's names, well-formed and otherwise.
+/// Strategy for JSON with names of the definition, well-formed and malformed.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -430,7 +430,8 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What is taken is a message for every reader, and what is written of it says the same again.
+    /// Accepted JSON is encoded to a valid message, and the JSON form of that message encodes to it
+    /// again.
     #[test]
     fn whatever_is_taken_is_a_message_and_comes_back(value in any_json()) {
         let Ok(message) = sent(&value.to_string()) else { return Ok(()) };
@@ -444,7 +445,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8_lossy(&second), text);
     }
 
-    /// Bytes of a stranger are no message, or one that can be written.
+    /// Arbitrary bytes are either refused or written as JSON.
     #[test]
     fn whatever_a_node_sends_is_refused_or_json(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let descriptor = definition().message("shop.Order").expect("it is there");

@@ -9,17 +9,17 @@ use crate::state::UpstreamState;
 pub struct UpstreamChange {
     /// Key of the upstream, such as `routes/1`.
     pub key: String,
-    /// New state; `None` if the upstream is removed or needs no such part any more.
+    /// New state; `None` if the upstream is removed or no longer needs work outside requests.
     pub state: Option<Arc<UpstreamState>>,
 }
 
 impl UpstreamChange {
-    /// Publication of a new or changed upstream.
+    /// Creates the notification of a new or changed upstream.
     pub fn to(state: &Arc<UpstreamState>) -> Self {
         Self { key: state.key().to_owned(), state: Some(Arc::clone(state)) }
     }
 
-    /// Removal of the upstream with that key.
+    /// Creates the notification that the upstream with this key was removed.
     pub fn gone(key: &str) -> Self {
         Self { key: key.to_owned(), state: None }
     }

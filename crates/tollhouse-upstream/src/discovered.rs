@@ -27,7 +27,8 @@ impl From<Node> for PublishedNode {
     }
 }
 
-/// Properties of a discovered set; equal ones are shared across changes of the upstream.
+/// Parameters of a discovered set. While they stay equal, the set is kept across changes of the
+/// upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) discovery: Discovery,
@@ -44,7 +45,7 @@ pub(crate) struct Discovered {
     looked_up: watch::Sender<bool>,
     flips: Arc<AtomicU64>,
     resolver: Arc<Resolver>,
-    /// Held while a new set is built from the previous one.
+    /// Lock that is held while a new set is built from the previous one.
     publishing: Mutex<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Handle of an upstream for requests: its state, and the data of a pick without a choice.
+//! Handle of an upstream for requests: its state, and the node itself if there is only one to pick.
 
 use std::ops::Deref;
 use std::sync::Arc;

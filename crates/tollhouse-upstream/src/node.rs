@@ -1,4 +1,4 @@
-//! Node of an upstream: its configuration, its address and its vitals.
+//! Node of an upstream: its configuration, its address and its vitals (health and load).
 //!
 //! [`Vitals`] outlive the node: its successor inherits them when the upstream changes.
 
@@ -30,8 +30,8 @@ pub struct Node {
     vitals: Arc<Vitals>,
 }
 
-/// State learnt about a node. Atomics shared by all cores, except for the ramp's start, which only
-/// the control side reads.
+/// State learnt about a node. Consists of atomics that all cores share, except for the start of
+/// slow start, which only the control side reads.
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     pub(crate) health: HealthCell,
@@ -53,9 +53,9 @@ enum Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeAddress {
     At(Endpoint),
-    /// The first look-up of its name has not ended.
+    /// The first look-up of the node's name has not ended.
     Pending,
-    /// No address of the name is known.
+    /// No address of the node's name is known.
     Failed,
 }
 
@@ -140,7 +140,8 @@ impl Node {
         self.vitals.active.load(Ordering::Relaxed)
     }
 
-    /// Share of its weight in percent; less than 100 during slow start.
+    /// Share of the configured weight that is in effect, in percent; less than 100 during slow
+    /// start.
     pub fn share_percent(&self) -> u8 {
         ramp::percent(self.vitals.ramp.share())
     }
@@ -157,7 +158,7 @@ impl Node {
         }
     }
 
-    /// The name's cell, if the host is a name.
+    /// The resolver's entry for the host, if the host is a name.
     pub(crate) fn name(&self) -> Option<&Arc<ResolvedName>> {
         match &self.address {
             Address::Literal(_) => None,

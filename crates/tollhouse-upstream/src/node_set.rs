@@ -43,9 +43,9 @@ pub(crate) struct NodeSet {
     /// Groups of the nodes that may ever be picked, highest priority first.
     groups: Box<[Group]>,
     serving: ArcSwap<ServingTables>,
-    /// Held while `serving` is rebuilt.
+    /// Lock that is held while `serving` is rebuilt.
     rebuild: Mutex<()>,
-    /// Set while there may be new nodes whose ramps have not been started.
+    /// Set while there may be new nodes whose slow start has not begun.
     fresh: AtomicBool,
     /// Count of health flips of any node of the upstream, in this set or another.
     flips: Arc<AtomicU64>,
@@ -278,7 +278,8 @@ impl NodeSet {
 /// Vitals (health and load) by host and port.
 type VitalsByName<'a> = HashMap<(&'a str, u16), &'a Arc<Vitals>>;
 
-/// Starts the ramp of every node according to how it was added.
+/// Begins the slow start of every node, depending on whether the node is new and whether others
+/// were there before.
 fn arrive(
     nodes: &[Node],
     ages: &[Option<Duration>],

@@ -13,8 +13,8 @@ use crate::balance::Needs;
 use crate::node::Node;
 use crate::node_set::NodeSet;
 
-/// Words of a [`Tried`] stored inline: 128 nodes without an allocation. A larger upstream allocates
-/// only for requests that are retried.
+/// Number of words of a [`Tried`] stored inline: 128 nodes without an allocation. A larger upstream
+/// allocates only for requests that are retried.
 const TRIED_WORDS_INLINE: usize = 2;
 
 /// Facts about a request from which a node is picked.
@@ -103,7 +103,8 @@ impl<'a> Picked<'a> {
         Self { set, index, address, needs }
     }
 
-    /// The only node of `set`. The set is not read, because nothing is counted without a choice.
+    /// Picks the only node of `set`. The set is not read, because nothing is counted without a
+    /// choice.
     #[inline]
     pub(crate) fn only(set: &'a NodeSet, address: Endpoint) -> Self {
         let needs = Needs::default();

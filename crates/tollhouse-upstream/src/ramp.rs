@@ -16,8 +16,8 @@ pub(crate) const WHOLE: u32 = 1 << 16;
 /// Minimum time that counts as served, so that the first step of a long window has an effect.
 const SERVED_MIN: Duration = Duration::from_secs(1);
 
-/// Minimum difference between two start times of a node that counts as a restart, because the
-/// registry uses another clock.
+/// Minimum difference between two reported start times of a node that counts as a restart. Smaller
+/// ones are inaccuracies, because the registry uses another clock.
 const REBIRTH: Duration = Duration::from_secs(2);
 
 /// Slow-start state of a node; lives as long as the node is known, like its health.
@@ -28,7 +28,7 @@ pub(crate) struct Ramp {
     past: Mutex<NodeHistory>,
 }
 
-/// Start of a node's service and age of its address, from which its slow start is computed.
+/// Start of a node's service and start of the node itself, from which its slow start is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NodeHistory {
     begun: ServiceStart,
@@ -39,9 +39,9 @@ struct NodeHistory {
 /// Time at which a node began to receive requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServiceStart {
-    /// Long ago: the node has its full weight.
+    /// The node has served for a long time and has its full weight.
     LongSince,
-    /// Just added; the ramp starts with the next step.
+    /// The node was just added; slow start begins with the next step.
     Now,
     At(Instant),
 }
@@ -49,9 +49,9 @@ enum ServiceStart {
 /// Time at which a node joined the set, relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// With the first nodes of the upstream.
+    /// The node is one of the first nodes of the upstream.
     First,
-    /// Added after other nodes were in service.
+    /// The node was added after other nodes were in service.
     Later,
     /// The node existed before the change.
     Stays,
@@ -67,7 +67,7 @@ impl Default for Ramp {
 }
 
 impl Ramp {
-    /// Starts the ramp according to the node's arrival and its age, if known.
+    /// Begins slow start according to the node's arrival and its age, if known.
     pub(crate) fn arrive(&self, warm_up: &WarmUp, arrival: Arrival, age: Option<Duration>) {
         // An age beyond the range of `Instant` means a long-running node.
         let born = age.and_then(|age| Instant::now().checked_sub(age));
@@ -88,7 +88,7 @@ impl Ramp {
         self.set_share(share_after(served, warm_up));
     }
 
-    /// Raises the share to its value at `now`.
+    /// Raises the share of the node's weight to the value that slow start has reached at `now`.
     pub(crate) fn step(&self, warm_up: &WarmUp, now: Instant, uptime: Duration) -> Step {
         let mut past = self.past();
         let start = match past.begun {

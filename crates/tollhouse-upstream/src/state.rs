@@ -48,7 +48,7 @@ enum Members {
     Discovered(Arc<Discovered>),
 }
 
-/// A service that provides nodes, and what following it may need.
+/// A service that provides nodes, and the data that following it may need.
 #[derive(Debug, Clone, Copy)]
 pub struct DiscoveryContext<'a> {
     pub service: &'a Discovery,
@@ -152,7 +152,7 @@ impl UpstreamState {
         }
     }
 
-    /// The only node, if it is not checked.
+    /// The node of an upstream with a single node, if the node has no health checks.
     pub(crate) fn unchecked_only(&self) -> Option<SingleNode> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {

@@ -77,7 +77,7 @@ impl WarmUps {
         }
     }
 
-    /// Performs the steps that are due.
+    /// Performs the steps of slow start that are due at `now`.
     pub(crate) fn step(&self, now: Instant) {
         let uptime = now.saturating_duration_since(self.started);
         for warming in self.lock().values_mut() {

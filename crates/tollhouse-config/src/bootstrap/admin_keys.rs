@@ -23,10 +23,10 @@ pub struct NamedKey {
 pub enum KeyRole {
     /// Role with all permissions.
     Admin,
-    /// Reading and writing objects, which includes control over all traffic. Excluded are reading
-    /// secrets in clear text, sending them elsewhere, and everything about the process.
+    /// Reads and writes objects, which includes control over all traffic. Must not read secrets in
+    /// clear text, send secrets elsewhere, or change anything about the process.
     Operator,
-    /// Reading, without secrets in clear text.
+    /// Reads everything except secrets in clear text.
     Viewer,
 }
 
@@ -35,16 +35,16 @@ const ROLES: [(KeyRole, &str); 3] =
 
 const FIELDS: [&str; 3] = ["name", "key", "role"];
 
-/// Maximum number of keys; every call is compared with each.
+/// Maximum number of keys, because the key of every call is compared with each.
 const KEYS_MAX: usize = 100;
 
-/// Shortest key, in characters, because the key is the only protection of the API.
+/// Minimum length of a key in characters, because the key is the only protection of the API.
 const KEY_CHARACTERS_MIN: usize = 16;
 
 /// Maximum length of a key's name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Shape of a list of tables, which may also be written as JSON text.
+/// Syntax of `admin.keys`: a list of tables, which may also be written as JSON text.
 pub(crate) struct NamedKeys;
 
 impl Shape for NamedKeys {

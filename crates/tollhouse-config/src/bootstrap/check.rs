@@ -1,4 +1,4 @@
-//! Checks that involve several keys.
+//! Checks of the bootstrap configuration that involve several keys.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ use super::{
 /// and the rest is appended to the prefix.
 const TABLES_BYTES_MAX: usize = 48;
 
-/// Listeners of which the process has one each.
+/// Listeners for which at most one address is accepted.
 const HAVE_ONE_ADDRESS: [&str; 4] =
     ["listen.admin", "listen.control", "listen.metrics", "listen.status"];
 
@@ -53,7 +53,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     }
 }
 
-/// Refuses bounds of a head that could not be kept.
+/// Refuses limits on the request line and the header fields that together exceed `HEAD_MAX`.
 fn check_head(limits: &Limits, problems: &mut Problems) {
     let bytes = limits.request_line_bytes + limits.header_bytes;
     if bytes > HEAD_MAX {
@@ -144,7 +144,7 @@ fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
     }
 }
 
-/// Shortest key of the Admin API, in characters; shorter ones can be guessed.
+/// Minimum length of a key of the Admin API in characters; shorter keys can be guessed.
 const KEY_CHARACTERS_MIN: usize = 16;
 
 /// Refuses short keys of the Admin API, and secrets used for several purposes. A secret that is
@@ -182,7 +182,7 @@ fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
 }
 
-/// Checks the database of the registry.
+/// Checks the settings of the registry's database.
 fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
     if let Err(error) = store.database() {
         let problem = Problem::error("registry.store", error.to_string());

@@ -26,16 +26,16 @@ impl DatabaseKind {
 /// Why a database URL is invalid. The URL is never included, because it contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
-    /// A database of each dialect is configured.
+    /// URLs of two databases are configured, one for each SQL dialect.
     #[error("two databases are named")]
     Two,
-    /// The scheme is wrong; holds the expected one.
+    /// The URL does not have the expected scheme, which this holds.
     #[error("the URL does not begin with {0}")]
     Scheme(&'static str),
     /// The path with the name of the database is missing.
     #[error("the URL names no database")]
     NoName,
-    /// The path is not a plain name.
+    /// The path contains more than a plain database name.
     #[error("the URL does not end with a plain database name")]
     Name,
     /// The URL has no user name.
@@ -44,19 +44,19 @@ pub enum DatabaseError {
     /// The bracket of an IPv6 address is not closed.
     #[error("a bracket in the URL is not closed")]
     OpenBracket,
-    /// The host of a server is missing.
+    /// A server in the URL has no host.
     #[error("the URL names no host")]
     NoHost,
-    /// The port of this host is invalid.
+    /// A port in the URL is invalid; holds the host.
     #[error("invalid port in the URL after {0}")]
     Port(String),
-    /// The text after this host is not a port.
+    /// The text after a host in the URL is not a port; holds the host.
     #[error("unexpected text in the URL after {0}")]
     Trailing(String),
-    /// A percent sign without two hexadecimal digits after it.
+    /// The URL contains a percent sign without two hexadecimal digits after it.
     #[error("the URL has a % without two hexadecimal digits after it")]
     Escape,
-    /// A decoded part is not UTF-8.
+    /// A part of the URL is not UTF-8 when decoded.
     #[error("the URL is not UTF-8")]
     NotUtf8,
 }

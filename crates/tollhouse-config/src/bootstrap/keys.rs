@@ -27,9 +27,9 @@ pub(crate) struct Key {
     /// Whether the value must not appear in messages.
     pub(crate) secret: bool,
     pub(crate) takes: fn() -> String,
-    /// Parses a value into the field.
+    /// Parses a value of the key and stores it in the configuration.
     pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,
-    /// Formats the field for display.
+    /// Formats the configured value of the key for display.
     pub(crate) show: fn(&Bootstrap) -> String,
 }
 
@@ -61,25 +61,28 @@ macro_rules! keys {
     };
 }
 
-/// Maximum head size that can be configured, in bytes: request line and header fields together.
-/// Places in a head are counted in 16 bits, and each connection can be made to hold that much.
+/// Maximum size of a request head that can be configured, in bytes: request line and header fields
+/// together. Positions in a head are counted in 16 bits, and every connection may occupy that much
+/// memory.
 pub(super) const HEAD_MAX: usize = 63 << 10;
 
-/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would fail.
+/// Minimum and maximum of the limit on a request line, in bytes. Below the minimum, plain paths
+/// with a token would be refused.
 const LINE_MIN: usize = 512;
 const LINE_MAX: usize = HEAD_MAX - HEADERS_MIN;
 
-/// Bounds of the limit on all header fields together, in bytes.
+/// Minimum and maximum of the limit on all header fields together, in bytes.
 const HEADERS_MIN: usize = 1 << 10;
 const HEADERS_MAX: usize = 62 << 10;
 
-/// Fewest and most header fields: browsers send some twenty; work for each is done before a route is known, and the
-/// parser counts no more.
+/// Minimum and maximum of the limit on the number of header fields. Browsers send some twenty. Each
+/// field costs work before a route is known, and the parser cannot count more than the maximum.
 const FIELDS_MIN: usize = 16;
 const FIELDS_MAX: usize = 256;
 
-/// Bounds of the limit on the first message of a TLS handshake, in bytes. With post-quantum keys it
-/// takes two thousand, and the TLS library reads at most 64 KiB.
+/// Minimum and maximum of the limit on the first message of a TLS handshake, in bytes. With
+/// post-quantum keys the message takes two thousand bytes, and the TLS library reads at most 64
+/// KiB.
 const HELLO_MIN: usize = 4 << 10;
 const HELLO_MAX: usize = 64 << 10;
 

@@ -6,7 +6,7 @@ use tollhouse_stdx::nearest;
 
 use super::keys::{KEYS, find};
 
-/// Values of one source, by key.
+/// Values of one source, such as the file or the environment, by key.
 pub(super) type Layer = Vec<(&'static str, Value)>;
 
 /// Splits the content of a file into dotted keys. A null counts as absent.
@@ -74,7 +74,7 @@ fn suggestion(name: &str) -> String {
     format!("known keys: {}", siblings.join(", "))
 }
 
-/// Next parts of all keys below a section, each once.
+/// Returns the names one level below a section, each once.
 fn children(section: &str) -> Vec<&'static str> {
     let mut parts: Vec<&'static str> = Vec::new();
     for key in KEYS {

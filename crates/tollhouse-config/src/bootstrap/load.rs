@@ -16,7 +16,7 @@ use crate::{file, yaml};
 pub enum Source {
     Default,
     File,
-    /// The environment variable of this name.
+    /// The value comes from the environment variable of this name.
     Environment(String),
     Flag,
 }
@@ -97,7 +97,7 @@ impl Bootstrap {
     }
 }
 
-/// Builder of the resolved form, source by source.
+/// Builder of the resolved configuration, which applies one source after another.
 struct Resolver {
     bootstrap: Bootstrap,
     sources: Vec<(&'static str, Source)>,

@@ -22,12 +22,12 @@ pub enum AmbiguousPaths {
     Allow,
 }
 
-/// Route matching; the names are those of APISIX.
+/// Order in which routes are matched by host and path; the names are those of APISIX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {
     /// Routes are matched by host first, then by path.
     HostUri,
-    /// Path only; the host is a further condition.
+    /// Routes are matched by path; the host is a further condition.
     Uri,
     /// Routes are matched as by `Uri`, with `:name` parameters in paths.
     UriWithParameter,
@@ -55,16 +55,16 @@ pub enum AccessLogFormat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
     StandardOutput,
-    /// File that is reopened on SIGHUP.
+    /// Log file, which is reopened on SIGHUP.
     File(PathBuf),
 }
 
-/// Proof of control over a name towards a certificate authority.
+/// Kind of challenge by which a certificate authority verifies control over a host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// A plain HTTP request to port 80.
+    /// The authority sends a plain HTTP request to port 80.
     Http01,
-    /// A TLS handshake on port 443.
+    /// The authority opens a TLS handshake with port 443.
     TlsAlpn01,
 }
 

@@ -29,7 +29,8 @@ impl LogFiles {
     }
 }
 
-/// Checks that objects cannot read or change the process itself.
+/// Checks that objects cannot read the gateway's own settings, and that log files cannot overwrite
+/// its data.
 pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     let own = |name: &&String| environment::is_own(name.trim_end_matches('*'));
     for name in bootstrap.secrets.env.iter().filter(own) {

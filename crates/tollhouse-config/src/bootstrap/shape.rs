@@ -1,4 +1,5 @@
-//! Shapes: the syntax of values. A shape parses a value from text or YAML and formats it.
+//! Shapes: each shape is the syntax of one type of values. It parses a value from text or YAML and
+//! formats it.
 //!
 //! Environment variables and flags are strings, with the syntax of the file. Addresses are in
 //! `shape_net.rs`.
@@ -86,7 +87,7 @@ pub(crate) fn show_list(parts: impl Iterator<Item = String>, empty: &str) -> Str
 
 // === Texts ===
 
-/// Shape of a text that is not empty.
+/// Syntax of a text that is not empty.
 pub(crate) struct Text;
 
 impl Shape for Text {
@@ -126,7 +127,7 @@ impl Shape for HeaderName {
     }
 }
 
-/// Shape of a list of words.
+/// Syntax of a list of words.
 pub(crate) struct Words;
 
 impl Shape for Words {
@@ -157,7 +158,7 @@ impl Shape for FilePath {
     }
 }
 
-/// Shape of a path that may be unset.
+/// Syntax of a path that may be unset.
 pub(crate) struct OptionalPath;
 
 impl Shape for OptionalPath {
@@ -174,7 +175,7 @@ impl Shape for OptionalPath {
     }
 }
 
-/// Shape of a secret that may be unset.
+/// Syntax of a secret that may be unset.
 pub(crate) struct OptionalSecret;
 
 impl Shape for OptionalSecret {
@@ -194,7 +195,7 @@ impl Shape for OptionalSecret {
 
 // === Choices ===
 
-/// Shape of a boolean.
+/// Syntax of a boolean.
 pub(crate) struct Switch;
 
 impl Shape for Switch {
@@ -214,7 +215,7 @@ impl Shape for Switch {
     }
 }
 
-/// Shape of the mode of the router.
+/// Syntax of the mode of the router.
 pub(crate) struct Router;
 
 const ROUTERS: [(&str, RouterMode); 3] = [
@@ -241,7 +242,7 @@ impl Shape for Router {
     }
 }
 
-/// Shape of `refuse` or `allow`.
+/// Syntax of a setting whose value is `refuse` or `allow`.
 pub(crate) struct PathPolicy;
 
 const PATH_POLICIES: [(&str, AmbiguousPaths); 2] =
@@ -265,7 +266,7 @@ impl Shape for PathPolicy {
     }
 }
 
-/// Shape of `abort` or `wait`.
+/// Syntax of a setting whose value is `abort` or `wait`.
 pub(crate) struct HalfClose;
 
 impl Shape for HalfClose {
@@ -289,7 +290,7 @@ impl Shape for HalfClose {
     }
 }
 
-/// Shape of `off`, `combined`, `json`, or a template.
+/// Syntax of an access log format: `off`, `combined`, `json`, or a template.
 pub(crate) struct LogFormat;
 
 impl Shape for LogFormat {
@@ -318,7 +319,7 @@ impl Shape for LogFormat {
     }
 }
 
-/// Shape of a path or `-`.
+/// Syntax of a log destination: a path, or `-`.
 pub(crate) struct LogTarget;
 
 impl Shape for LogTarget {
@@ -345,11 +346,10 @@ impl Shape for LogTarget {
 
 // === Numbers ===
 
-/// Shape of `auto` or a number of threads.
+/// Syntax of a number of threads: an integer, or `auto`.
 pub(crate) struct WorkerCount;
 
-/// Maximum number of threads, more than any machine needs; a larger number is probably a typing
-/// error.
+/// Maximum number of threads. No machine needs more; a larger number is probably a typing error.
 const WORKERS_MAX: u16 = 1_024;
 
 impl Shape for WorkerCount {
@@ -372,7 +372,7 @@ impl Shape for WorkerCount {
     }
 }
 
-/// Shape of an integer from `LEAST`.
+/// Syntax of an integer that is at least `LEAST`.
 pub(crate) struct Count<const LEAST: u32>;
 
 impl<const LEAST: u32> Shape for Count<LEAST> {
@@ -389,7 +389,7 @@ impl<const LEAST: u32> Shape for Count<LEAST> {
     }
 }
 
-/// Shape of an integer from `LEAST` to `MOST` that determines memory use.
+/// Syntax of an integer from `LEAST` to `MOST` that determines memory use.
 pub(crate) struct Slots<const LEAST: usize, const MOST: usize>;
 
 impl<const LEAST: usize, const MOST: usize> Shape for Slots<LEAST, MOST> {
@@ -406,7 +406,7 @@ impl<const LEAST: usize, const MOST: usize> Shape for Slots<LEAST, MOST> {
     }
 }
 
-/// Shape of an integer; 0 means unlimited.
+/// Syntax of an integer for which 0 means unlimited.
 pub(crate) struct CountOrNone;
 
 impl Shape for CountOrNone {
@@ -422,7 +422,7 @@ impl Shape for CountOrNone {
     }
 }
 
-/// Shape of a size in bytes, from `LEAST` to `MOST`.
+/// Syntax of a size in bytes, from `LEAST` to `MOST`.
 pub(crate) struct Size<const LEAST: usize, const MOST: usize>;
 
 impl<const LEAST: usize, const MOST: usize> Shape for Size<LEAST, MOST> {
@@ -443,7 +443,7 @@ impl<const LEAST: usize, const MOST: usize> Shape for Size<LEAST, MOST> {
     }
 }
 
-/// Shape of a size in bytes; 0 means unlimited.
+/// Syntax of a size in bytes for which 0 means unlimited.
 pub(crate) struct SizeOrNone;
 
 impl Shape for SizeOrNone {
@@ -459,7 +459,7 @@ impl Shape for SizeOrNone {
     }
 }
 
-/// Shape of a size in bytes or `auto`.
+/// Syntax of a size in bytes, or `auto`.
 pub(crate) struct SizeOrAuto;
 
 impl Shape for SizeOrAuto {
@@ -481,7 +481,7 @@ impl Shape for SizeOrAuto {
     }
 }
 
-/// Shape of a duration above zero.
+/// Syntax of a duration above zero.
 pub(crate) struct Time;
 
 impl Shape for Time {
@@ -501,7 +501,7 @@ impl Shape for Time {
     }
 }
 
-/// Shape of a duration, which may be zero.
+/// Syntax of a duration, which may be zero.
 pub(crate) struct TimeOrZero;
 
 impl Shape for TimeOrZero {
@@ -517,7 +517,7 @@ impl Shape for TimeOrZero {
     }
 }
 
-/// Shape of an optional duration above zero.
+/// Syntax of an optional duration above zero.
 pub(crate) struct OptionalTime;
 
 impl Shape for OptionalTime {

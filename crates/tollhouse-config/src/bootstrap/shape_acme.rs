@@ -1,4 +1,4 @@
-//! Shapes of the settings of ACME.
+//! Syntax of the ACME settings.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ const DIRECTORIES: [(&str, &str); 2] = [
 const NAME_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
-/// Maximum number of hosts; twenty times as many as an authority allows for one account in a week.
-/// All are examined whenever a renewal is due.
+/// Maximum number of hosts: twenty times as many as an authority allows for one account in a week.
+/// All hosts are examined whenever a renewal is due.
 const HOSTS_MAX: usize = 1_000;
 
-/// Shape of the URL of an ACME directory, or null.
+/// Syntax of the URL of an ACME directory; null leaves it unset.
 pub(crate) struct DirectoryUrl;
 
 impl Shape for DirectoryUrl {
@@ -50,7 +50,7 @@ impl Shape for DirectoryUrl {
     }
 }
 
-/// Shape of a list of mail addresses, stored as `mailto:` URLs.
+/// Syntax of a list of mail addresses, stored as `mailto:` URLs.
 pub(crate) struct Contacts;
 
 impl Shape for Contacts {
@@ -78,7 +78,7 @@ impl Shape for Contacts {
     }
 }
 
-/// Shape of a list of host names; stored in lower case without duplicates.
+/// Syntax of a list of host names, stored in lower case without duplicates.
 pub(crate) struct HostNames;
 
 impl Shape for HostNames {
@@ -133,7 +133,7 @@ pub(super) fn whole_name(text: &str) -> Read<String> {
     Ok(name)
 }
 
-/// Shape of the kind of challenge.
+/// Syntax of the kind of ACME challenge.
 pub(crate) struct Challenge;
 
 const CHALLENGES: [(&str, AcmeChallenge); 2] =

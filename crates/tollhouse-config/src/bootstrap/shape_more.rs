@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::parts::Secret;
 use super::shape::{Read, Shape, refuse, text_of, texts_of};
 
-/// Shape of a table that is interpreted elsewhere, such as `plugin_attr`.
+/// Syntax of a table that is interpreted elsewhere, such as `plugin_attr`.
 pub(crate) struct Table;
 
 impl Shape for Table {
@@ -29,7 +29,7 @@ impl Shape for Table {
     }
 }
 
-/// Shape of a table whose texts may be secrets and are displayed as stars.
+/// Syntax of a table whose texts may be secrets and are displayed as stars.
 pub(crate) struct PrivateTable;
 
 impl Shape for PrivateTable {
@@ -56,7 +56,7 @@ impl Shape for PrivateTable {
     }
 }
 
-/// Shape of a text that may be unset.
+/// Syntax of a text that may be unset.
 pub(crate) struct OptionalText;
 
 impl Shape for OptionalText {
@@ -73,7 +73,7 @@ impl Shape for OptionalText {
     }
 }
 
-/// Shape of a list of TLS versions, by the names of nginx; at least one.
+/// Syntax of a list of TLS versions, by the names of nginx; at least one.
 pub(crate) struct TlsVersions;
 
 /// TLS versions that can be configured.
@@ -102,7 +102,7 @@ impl Shape for TlsVersions {
     }
 }
 
-/// Shape of a fraction from 0 to 1.
+/// Syntax of a fraction from 0 to 1.
 pub(crate) struct Fraction;
 
 impl Shape for Fraction {
@@ -122,7 +122,7 @@ impl Shape for Fraction {
     }
 }
 
-/// Shape of the keys of a keyring: 16 or 32 characters each.
+/// Syntax of the keys of a keyring: 16 or 32 characters each.
 pub(crate) struct Keys;
 
 impl Shape for Keys {

@@ -1,4 +1,4 @@
-//! Shapes of addresses and networks.
+//! Syntax of addresses and networks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -9,23 +9,24 @@ use super::parts::Peer;
 use super::shape::{Read, Shape, collect, refuse, show_list, texts_of};
 use super::shape_acme::whole_name;
 
-/// Interface for which a port without an address is opened.
+/// Interface on which a port without an address is opened.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
     Anyone,
     ThisHost,
 }
 
-/// Port of name servers, by default.
+/// Default port of name servers.
 const DNS_PORT: u16 = 53;
 
-/// Maximum number of names of this machine; every call is compared with each.
+/// Maximum number of host names of this machine, because the `Host` of every call is compared with
+/// each.
 const OWN_NAMES_MAX: usize = 64;
 
 /// Name for peers over a Unix socket, as in nginx.
 const UNIX_SOCKET: &str = "unix:";
 
-/// Shape of listen addresses; a port alone is opened on all interfaces.
+/// Syntax of listen addresses; a port alone is opened on all interfaces.
 pub(crate) struct OpenAddresses;
 
 impl Shape for OpenAddresses {
@@ -41,7 +42,7 @@ impl Shape for OpenAddresses {
     }
 }
 
-/// Shape of listen addresses; a port alone is opened on loopback.
+/// Syntax of listen addresses; a port alone is opened on loopback.
 pub(crate) struct LoopbackAddresses;
 
 impl Shape for LoopbackAddresses {
@@ -95,7 +96,7 @@ impl Shape for Networks {
     }
 }
 
-/// Shape of networks and Unix sockets.
+/// Syntax of a list of networks and Unix sockets.
 pub(crate) struct Peers;
 
 impl Shape for Peers {
@@ -120,7 +121,7 @@ impl Shape for Peers {
     }
 }
 
-/// Shape of the names of this machine, in lower case.
+/// Syntax of the host names of this machine, stored in lower case.
 pub(crate) struct OwnNames;
 
 impl Shape for OwnNames {

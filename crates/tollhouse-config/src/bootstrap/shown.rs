@@ -14,7 +14,7 @@ pub struct SettingView {
     /// Description of valid values.
     pub takes: String,
     pub doc: &'static str,
-    /// Name of the environment variable that overrides it.
+    /// Name of the environment variable that overrides the setting.
     pub variable: String,
 }
 

@@ -9,7 +9,7 @@ use tollhouse_model::{Problem, Problems};
 use super::shape::{Read, Shape, collect, refuse, show_list, text_of, texts_of};
 use super::{Bootstrap, Secret};
 
-/// Maximum number of addresses; etcd itself advises against more than seven members.
+/// Maximum number of etcd addresses; etcd itself advises against more than seven members.
 const ENDPOINTS_MAX: usize = 16;
 
 /// Choice of the configuration store: a local one, or an etcd.
@@ -85,7 +85,7 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
 }
 
-/// Shape of the URLs of etcd members.
+/// Syntax of the URLs of etcd members.
 pub(crate) struct EtcdUrls;
 
 impl Shape for EtcdUrls {

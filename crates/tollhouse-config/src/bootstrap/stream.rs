@@ -46,7 +46,7 @@ pub enum HeaderToNodes {
 const FIELDS: [&str; 5] =
     ["address", "protocol", "tls", "proxy_protocol", "proxy_protocol_to_upstream"];
 
-/// Shape of a list of tables, which may also be written as JSON text.
+/// Syntax of `listen.stream`: a list of tables, which may also be written as JSON text.
 pub(crate) struct StreamListeners;
 
 impl Shape for StreamListeners {
@@ -160,7 +160,7 @@ fn read_one(value: &Value) -> Read<StreamListen> {
     check_one(listener)
 }
 
-/// Refuses invalid combinations.
+/// Refuses a listener whose options contradict each other.
 fn check_one(listener: StreamListen) -> Read<StreamListen> {
     if listener.protocol == StreamProtocol::Udp {
         if listener.tls != StreamTls::Off {

@@ -1,4 +1,4 @@
-//! The table of keys, precedence, and golden problems.
+//! Tests of the table of keys, of the precedence of sources, and of problem texts in golden files.
 
 use std::collections::HashSet;
 
@@ -236,7 +236,7 @@ fn an_unknown_flag_is_refused() {
     );
 }
 
-/// Any characters, up to so many.
+/// Strategy for texts of at most `chars_max` arbitrary characters.
 fn any_text(chars_max: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..=chars_max)
         .prop_map(|letters| letters.into_iter().collect())

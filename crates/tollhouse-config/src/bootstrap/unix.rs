@@ -15,11 +15,11 @@ pub struct UnixListen {
 
 const FIELDS: [&str; 2] = ["address", "mode"];
 
-/// Rights where none are given: owner and group.
+/// Default mode of a socket's file: owner and group may connect.
 const MODE: u32 = 0o660;
 
-/// A list of tables or addresses. In a variable or flag it is JSON text; a list of addresses alone
-/// may be separated by commas.
+/// Syntax of `listen.unix`: a list of tables or addresses. In an environment variable or flag it is
+/// JSON text; a list of addresses alone may be separated by commas.
 pub(crate) struct UnixListeners;
 
 impl Shape for UnixListeners {
@@ -60,7 +60,7 @@ fn no_list<T>() -> Read<T> {
     refuse("expected a list of Unix sockets", "write such as [\"unix:/run/tollhouse.sock\"]")
 }
 
-/// Reads a listener: a table, or an address alone.
+/// Parses one listener: a table, or only an address.
 fn read_one(value: &Value) -> Read<UnixListen> {
     let alone = Map::from_iter([("address".to_owned(), value.clone())]);
     let fields = match value {

@@ -10,7 +10,7 @@ use tollhouse_stdx::nearest;
 use super::key::{self, Head};
 use super::{Document, Item, Kind, NOT_SERVED, Withheld, shenyu};
 
-/// Space for the index in a path, in characters.
+/// Space reserved for the index of an item in its path, in characters.
 const INDEX_CHARS: usize = 6;
 
 /// Meaning of a top-level key of the document.
@@ -19,7 +19,7 @@ pub(super) enum Key {
     Items(Kind),
     /// Section with ShenYu's objects.
     Shenyu,
-    /// Another key, already reported if necessary.
+    /// Key without objects; an unknown one has been reported already.
     Ignored,
 }
 

@@ -1,4 +1,5 @@
-//! Documents in both formats, golden problems, and that nothing panics.
+//! Tests of documents in both formats and of problem texts in golden files, and that no input
+//! panics.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -80,7 +81,7 @@ fn a_file_is_read_by_its_name() {
     assert!(missing.is_err_and(|problems| problems.to_string().contains("cannot be read")));
 }
 
-/// Any characters, up to so many.
+/// Strategy for texts of at most `chars_max` arbitrary characters.
 fn any_text(chars_max: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..=chars_max)
         .prop_map(|letters| letters.into_iter().collect())

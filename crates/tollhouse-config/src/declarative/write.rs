@@ -48,7 +48,7 @@ pub fn write(items: &[(Kind, Value)], format: Format) -> String {
     }
 }
 
-/// Appends fields, one per line. The cursor is already at the position of the first one.
+/// Appends fields, one per line. The first one is not indented, because the caller has done so.
 fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
@@ -60,7 +60,7 @@ fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     }
 }
 
-/// Appends the value after a name and its colon.
+/// Appends the value of a field whose name and colon are already written.
 fn add_value(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -260,7 +260,7 @@ ssls:
         assert_eq!(write(&[], Format::Json), "{}\n");
     }
 
-    /// Texts that readers may take for something else, or that lines are made of.
+    /// Strategy for texts that YAML parsers may take for another type, or that consist of lines.
     fn any_text() -> impl Strategy<Value = String> {
         let odd = prop::sample::select(vec![
             "",

@@ -75,7 +75,7 @@ impl Follower {
         }
     }
 
-    /// Follows until the receiver is dropped or the watch is lost.
+    /// Keeps the stream running until the receiver is dropped or the watch is lost.
     pub(crate) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
@@ -88,7 +88,8 @@ impl Follower {
                     return;
                 }
                 End::Broken(failure) if failure.is_too_large() => {
-                    // A retry would be as large, while a listing is read in pages.
+                    // A new stream would send the same large message again, while a listing is read
+                    // in pages.
                     let lost = self.compacted(self.after, self.after);
                     let _ = self.events.send(WatchEvent::Lost(lost)).await;
                     return;
@@ -243,7 +244,8 @@ impl Follower {
         broken(&answer.cancel_reason)
     }
 
-    /// Builds the loss for an etcd that was replaced or is at an earlier revision than before.
+    /// Creates the reason for a lost watch if etcd was replaced or is at an earlier revision than
+    /// before.
     fn gone(&self, newest: Revision) -> Lost {
         match newest < self.after {
             true => Lost::Rewound { after: self.after, newest },
@@ -255,7 +257,7 @@ impl Follower {
         Lost::Compacted { after: self.after, oldest, newest }
     }
 
-    /// Puts the probe key; returns `None` if the user has no right to.
+    /// Puts the probe key; returns `None` if the user may not write it.
     async fn tick(&self) -> Result<Option<Revision>, Failure> {
         let value = Bytes::from_static(b"{}");
         let put = PutRequest { key: self.shared.keys.tick(), value, lease: 0, prev_kv: false };

@@ -1,12 +1,12 @@
-//! Tables of chunked bodies, fed in every possible split to both ways of undoing them, and what
-//! must hold for any bytes.
+//! Tables of chunked bodies, fed in every possible split to both decoding methods, and properties
+//! that hold for any bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::printable;
 
-/// What came of a body: its data and the bytes it took, and whether it ended.
+/// Outcome of decoding a body: its data, the number of bytes read, and whether it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Body {
     data: Vec<u8>,
@@ -14,7 +14,7 @@ struct Body {
     is_done: bool,
 }
 
-/// Steps through `pieces` of a request one after another.
+/// Decodes the `pieces` of a request body one after another.
 fn decode(pieces: &[&[u8]]) -> Result<Body, ChunkError> {
     decode_by(ChunkedDecoder::new(), pieces)
 }
@@ -36,7 +36,7 @@ fn decode_by(mut decoder: ChunkedDecoder, pieces: &[&[u8]]) -> Result<Body, Chun
     Ok(body)
 }
 
-/// Undoes `pieces` where they stand; the same, and the trailer section.
+/// Decodes `pieces` in place. Returns the body and its trailer section.
 fn undo_with_trailers(pieces: &[&[u8]]) -> Result<(Body, Vec<u8>), ChunkError> {
     let (mut decoder, mut trailers) = (ChunkedDecoder::new(), Vec::new());
     let mut body = Body { data: Vec::new(), consumed: 0, is_done: false };
@@ -56,7 +56,8 @@ fn undo(pieces: &[&[u8]]) -> Result<Body, ChunkError> {
     undo_with_trailers(pieces).map(|(body, _)| body)
 }
 
-/// Feeds `bytes` whole, cut in two at every place and byte by byte; all must come to the same.
+/// Decodes `bytes` whole, cut in two at every position, and byte by byte, and asserts that all
+/// results are equal.
 fn decode_in_every_split(bytes: &[u8]) -> Result<Body, ChunkError> {
     let whole = decode(&[bytes]);
     for cut in 0..=bytes.len() {
@@ -222,7 +223,7 @@ fn lengths_of_lines_and_trailers_are_limited_exactly() {
     let zeros = "0".repeat(CHUNK_LINE_BYTES_MAX as usize);
     assert_eq!(decode_in_every_split(zeros.as_bytes()).map(|body| body.is_done), Ok(false));
     assert_eq!(decode_in_every_split((zeros + "0").as_bytes()), Err(ChunkError::BadSize));
-    // The final CRLF's line feed is not counted: what stands before it decides.
+    // The last line feed is not counted, because the bytes before it decide.
     let trailers = |bytes: u32| {
         let value = "x".repeat(bytes as usize - "A:\r\n\r".len());
         format!("0\r\nA:{value}\r\n\r\n").into_bytes()
@@ -282,7 +283,7 @@ fn encode(chunks: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Cuts `bytes` at the given places, wherever they are.
+/// Cuts `bytes` at the given positions, which need not be sorted.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);

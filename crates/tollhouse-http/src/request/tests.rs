@@ -20,7 +20,7 @@ fn check_with(limits: HeadLimits, bytes: &[u8], expected: Result<&str, HeadError
     assert_eq!(found, expected.map(|facts| Some(facts.to_owned())), "{}", printable(bytes));
 }
 
-/// A row whose header lines, put after a request line and `Host: a`, are looked at alone.
+/// Checks rows of header lines, each placed after a request line and `Host: a`.
 fn check_fields(rows: &[(&[u8], Result<&str, HeadError>)]) {
     for (lines, expected) in rows {
         let bytes = [b"POST / HTTP/1.1\r\nHost: a\r\n", *lines, b"\r\n\r\n"].concat();
@@ -58,7 +58,7 @@ fn request_lines_are_taken_apart_or_refused() {
         (b"GET / HTTP/1.1\x0c\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"GET / HTTP/1.1 HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
-        // Methods that are no token.
+        // Methods that are not tokens.
         (b"G(T / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"G\0T / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"G\xc3\x89T / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
@@ -205,7 +205,7 @@ fn header_lines_are_taken_apart_or_refused() {
         (b"A\x7f: b", Err(BadHeader)),
         (b"A(: b", Err(BadHeader)),
         (b"A\r: b", Err(BadHeader)),
-        // Bytes that may not stand in a value (RFC 9110 §5.5).
+        // Bytes that are not allowed in a value (RFC 9110 §5.5).
         (b"A: b\0c", Err(BadHeader)),
         (b"A: \0", Err(BadHeader)),
         (b"A: b\x0bc", Err(BadHeader)),
@@ -283,7 +283,7 @@ fn transfer_encoding_is_recognised_in_no_disguise() {
         (b"Transfer-Encoding:\r\n chunked", Err(BadHeader)),
         (b"X: y\rTransfer-Encoding: chunked", Err(BadHeader)),
         (b"Transfer\0-Encoding: chunked", Err(BadHeader)),
-        // Differs from the name by the very bit that tells upper from lower case.
+        // Differs from the name by the bit that distinguishes upper from lower case.
         (b"Transfer\rEncoding: chunked", Err(BadHeader)),
         (b"Transfer-Encoding: \x0bchunked", Err(BadHeader)),
         (b"Transfer-Encoding: chunked\x0c", Err(BadHeader)),
@@ -354,7 +354,7 @@ fn connection_options_are_read_from_all_lines() {
             b"Connection: keep-alive, UPGRADE\r\nUpgrade: WebSocket",
             Ok("- keep upgrade | Host=a [Connection]=keep-alive, UPGRADE [Upgrade]=WebSocket"),
         ),
-        // Only one protocol is passed on, also where it is one of several that the client offers.
+        // Only WebSocket is passed on, even if the client offers other protocols too.
         (
             b"Connection: upgrade\r\nUpgrade: h2c",
             Ok("- keep | Host=a [Connection]=upgrade [Upgrade]=h2c"),
@@ -376,7 +376,7 @@ fn connection_options_are_read_from_all_lines() {
             Ok("- keep | Host=a [A]=1 [Connection]=a , b [B]=2 C=3"),
         ),
         (b"Connection: X\r\nX: 1\r\nx: 2", Ok("- keep | Host=a [Connection]=X [X]=1 [x]=2")),
-        // What the gateway itself acts on cannot be taken away by the client.
+        // A client cannot remove the fields that the gateway itself interprets.
         (
             b"Connection: host, content-length\r\nContent-Length: 2",
             Ok("2 keep | Host=a [Connection]=host, content-length Content-Length=2"),
@@ -448,12 +448,12 @@ fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
         assert_eq!(head.body, crate::BodyLength::None, "{name}");
     }
     check_fields(&[
-        // Much like a reserved name, and none.
+        // Resembles a reserved name, but is not one.
         (b"X-Consumer: a", Ok("- keep | Host=a X-Consumer=a")),
         (b"X-Consumers: a", Ok("- keep | Host=a X-Consumers=a")),
         (b"X-Credential: a", Ok("- keep | Host=a X-Credential=a")),
         (b"XxConsumer-Username: a", Ok("- keep | Host=a XxConsumer-Username=a")),
-        // Spelled as a token has to be.
+        // A name with spaces is not a token.
         (b"X Consumer Username: a", Err(HeadError::BadHeader)),
         (b"X-Consumer(Username: a", Err(HeadError::BadHeader)),
         (b"X-Real\xc2IP: a", Err(HeadError::BadHeader)),

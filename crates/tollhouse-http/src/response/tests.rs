@@ -71,7 +71,7 @@ fn status_lines_are_taken_apart_or_refused() {
         (b"HTTP/1.1 200\r\r\n\r\n", Err(BadLine)),
         (b"HTTP/1.1 200 OK\n\r\n", Err(BareLineFeed)),
         (b"HTTP/1.1 200\n\n", Err(BareLineFeed)),
-        // No empty line may stand before a response, unlike before a request.
+        // An empty line before a response is refused, unlike before a request.
         (b"\r\nHTTP/1.1 200 OK\r\n\r\n", Err(BadLine)),
         (b"\nHTTP/1.1 200 OK\r\n\r\n", Err(BareLineFeed)),
         (b"\r\n\r\n", Err(BadLine)),
@@ -176,11 +176,11 @@ fn some_statuses_and_methods_have_no_body() {
             (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", Err(BadFraming)),
         ],
     );
-    // Methods are told apart by case.
+    // Methods are case-sensitive.
     check_to("head", &[(b"HTTP/1.1 200 OK\r\n\r\n", Ok("1.1 200 'OK' close |"))]);
 }
 
-/// Whether the body follows is anybody's guess.
+/// The connection is given up, because it is unclear whether the body follows.
 #[test]
 fn a_body_declared_where_none_may_be_costs_the_connection() {
     use HeadError::BadFraming;

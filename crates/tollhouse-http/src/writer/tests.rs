@@ -1,4 +1,4 @@
-//! What is written from checked elements parses back to the same elements, whatever they are.
+//! Tests that a head written from any checked elements parses back to the same elements.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::{BodyLength, HeadLimits, RequestHead};
 const LIMITS: HeadLimits =
     HeadLimits { line_bytes: 60_000, fields_bytes: 65_535, header_count: 100 };
 
-/// What would begin a line or an element where it passed.
+/// Texts that would begin a line or an element if they were accepted.
 const BREAKS: &[&[u8]] = &[
     b"\r\n",
     b"\n",
@@ -27,7 +27,7 @@ const BREAKS: &[&[u8]] = &[
     b"@",
 ];
 
-/// Texts of which some are good elements, and many end a line or begin one.
+/// Strategy for texts: some are valid elements, and many would end a line or begin one.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[a-z0-9/?&=.:%_-]{0,8}".prop_map(String::into_bytes),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::variable::Variable;
 
-/// Maximum length of a parsed document in bytes.
+/// Maximum length in bytes of a GraphQL document that is parsed.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
 /// Prefix of the names of GraphQL variables.
@@ -17,7 +17,7 @@ pub fn is_graphql_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// The first operation of a document.
+/// The first operation of a GraphQL document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     kind: String,
@@ -118,7 +118,8 @@ impl<'d> Tokens<'d> {
         self.rest.find(|letter| !belongs(letter)).unwrap_or(self.rest.len())
     }
 
-    /// Length of the string at the start, with its single or triple quotes.
+    /// Returns the length of the string literal that begins here, including its single or triple
+    /// quotes.
     fn text(&self) -> Option<usize> {
         if let Some(inside) = self.rest.strip_prefix("\"\"\"") {
             return inside.find("\"\"\"").map(|end| end + 6);
@@ -226,8 +227,8 @@ fn field<'d>(tokens: &mut Tokens<'d>, first: &'d str) -> Option<&'d str> {
     Some(name)
 }
 
-/// Parses the rest of a spread: returns the name of a fragment, or `None` inside for an inline
-/// fragment.
+/// Parses the rest of a spread. Returns the name of the fragment, `Some(None)` for an inline
+/// fragment, and `None` for invalid text.
 fn spread<'d>(tokens: &mut Tokens<'d>) -> Option<Option<&'d str>> {
     let name = match tokens.peek()? {
         Some(Token::Word("on")) => {

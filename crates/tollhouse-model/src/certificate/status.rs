@@ -24,14 +24,15 @@ pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of single responses examined in one response; responders sign some together.
 const SINGLE_ANSWERS_MAX: usize = 64;
 
-/// Maximum number of certificates tried from a response: that of a delegated responder.
+/// Maximum number of certificates in a response that are tried as the signer's. A delegated
+/// responder sends its own certificate along.
 const RESPONDERS_MAX: usize = 4;
 
 /// Tolerance for a responder's clock that is ahead of ours, in seconds.
 const CLOCK_SKEW_S: i64 = 300;
 
-/// Validity, in seconds, of a response without `nextUpdate`, which means that newer information is
-/// always available (RFC 6960 §4.2.2.1).
+/// Validity, in seconds, assumed for a response without `nextUpdate`. Such a response means that
+/// newer information is always available (RFC 6960 §4.2.2.1).
 const HOLDS_UNSAID_S: i64 = 24 * 3600;
 
 /// OID `id-ad-ocsp`: the access method that names the responder in a certificate.
@@ -106,7 +107,7 @@ pub enum StatusError {
     /// The responder returned an error status.
     #[error("the responder refuses: {0}")]
     Refused(&'static str),
-    /// The response does not cover this certificate.
+    /// The response is about another certificate.
     #[error("the answer is about another certificate")]
     OtherCertificate,
     /// The response is signed neither by the issuer nor by a delegated responder.

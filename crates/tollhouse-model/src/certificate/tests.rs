@@ -1,4 +1,4 @@
-//! Certificates of every kind of key, made for the test, and everything that can be wrong.
+//! Tests with certificates for every kind of key, generated here, and with every kind of fault.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tollhouse_testkit::certificate::version_one;
 
 use super::*;
 
-/// A certificate and its key as texts.
+/// PEM texts of a certificate and its key.
 pub(crate) struct Made {
     pub(crate) cert: String,
     pub(crate) key: String,
 }
 
-/// A certificate for `a.com` and `*.a.com`, in date from 2001 to the given year.
+/// Generates a certificate for `a.com` and `*.a.com`, valid from 2001 to the given year.
 pub(crate) fn make(algorithm: &'static SignatureAlgorithm, until_year: i32) -> Made {
     let names = vec!["a.com".to_owned(), "*.a.com".to_owned()];
     let mut params = CertificateParams::new(names).expect("they are DNS names");

@@ -1,11 +1,12 @@
-//! Addresses with a password in them, `scheme://user:password@host`: secrets in fields that
-//! otherwise are not secret.
+//! Addresses that contain a password, `scheme://user:password@host`. Such texts are secrets even in
+//! fields that otherwise are not secret.
 
 use serde_json::Value;
 
 use super::Keyring;
 
-/// Whether a text is an address whose user information has a password (RFC 3986 §3.2.1). One pass over its authority.
+/// Whether a text is an address whose user information contains a password (RFC 3986 §3.2.1). Costs
+/// one pass over the authority part.
 pub fn has_password(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -16,11 +17,12 @@ pub fn has_password(text: &str) -> bool {
     is_scheme && password.is_some_and(|password| !password.is_empty())
 }
 
-/// Dotted paths, as sealing takes them, of the texts below `value` that are addresses with passwords or that say
-/// themselves that they are sealed. One look at each text.
+/// Returns the dotted paths, in the form that `seal_fields` takes, of the texts below `value` that
+/// are addresses with passwords or have the prefix of sealed values. Examines each text once.
 pub fn address_fields(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    // A list of its own instead of recursion: lists may nest deeper than a thread's stack.
+    // An explicit stack instead of recursion, because lists may nest deeper than a thread's stack
+    // allows.
     let mut waiting = vec![(String::new(), value)];
     while let Some((field, value)) = waiting.pop() {
         match value {
@@ -39,8 +41,8 @@ pub fn address_fields(value: &Value) -> Vec<String> {
     found
 }
 
-/// Path of a field of the object at `path`. A name with a dot has no separate path: all texts of
-/// the object are meant.
+/// Returns the path of the field `name` of the object at `path`. A name with a dot cannot be part
+/// of a path; for such a field, the path of the object is returned, which covers all its texts.
 fn below(path: &str, name: &str) -> String {
     match (path, name.contains('.')) {
         ("", _) => name.to_owned(),

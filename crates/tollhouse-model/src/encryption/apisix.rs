@@ -13,7 +13,7 @@ use aws_lc_rs::iv::FixedLength;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Block size of AES, and size of the vector.
+/// Block size of AES in bytes, which is also the size of the initialisation vector.
 const BLOCK_BYTES: usize = 16;
 
 /// Decodes base64 whose content is a whole number of AES blocks; `None` for any other text. The

@@ -28,8 +28,8 @@ pub enum Certainty {
 pub struct Sealing {
     /// Number of values sealed now: plain ones, and those of an older key or another form.
     pub changed: usize,
-    /// Of those, values not in Tollhouse's own form: plain ones and those in the form of APISIX,
-    /// which APISIX nodes can read.
+    /// Number of those values that were not in Tollhouse's own form before: plain ones, and those
+    /// in the form of APISIX.
     pub unmarked: usize,
     /// Number of sealed values in the document.
     pub sealed: usize,
@@ -38,7 +38,7 @@ pub struct Sealing {
 }
 
 impl Sealing {
-    /// Adds what sealing other fields came to.
+    /// Adds the counts and the unopened values of another result.
     pub fn add(&mut self, other: Self) {
         self.changed += other.changed;
         self.unmarked += other.unmarked;
@@ -58,7 +58,8 @@ pub struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Place of a field without the object. Older versions bound values to this.
+    /// Returns the place of a field without its object. Older versions bound sealed values to this
+    /// place.
     fn field(self, field: &str) -> String {
         place_of(self.part, field)
     }
@@ -189,13 +190,14 @@ pub fn sealed_texts(
     found
 }
 
-/// Returns the values of these fields, in order. Lists on the path stay lists; absent fields are
-/// null.
+/// Returns the values of `fields` in `conf`, in order. Lists on the path stay lists; absent fields
+/// are null.
 pub fn project(conf: &Value, fields: &[impl AsRef<str>]) -> Value {
     fields.iter().map(|field| under(conf, field.as_ref())).collect()
 }
 
-/// Recursion is one level per dot and per list, which the nesting limit of objects bounds.
+/// Returns the value at the dotted path `field` below `value`. Recurses once per dot and per list,
+/// which the nesting limit of objects bounds.
 fn under(value: &Value, field: &str) -> Value {
     match value {
         Value::Array(items) => items.iter().map(|item| under(item, field)).collect(),

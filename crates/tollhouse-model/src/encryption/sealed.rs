@@ -21,8 +21,8 @@ const VERSION: &str = "1";
 /// Length of a key's id in bytes; enough to be unique.
 const ID_BYTES: usize = 8;
 
-/// Cipher for one key of a ring. Kept, because deriving its key costs more than opening a short
-/// text, and startup opens two texts per consumer.
+/// Cipher for one key of a ring. The ring keeps it, because deriving its key costs more than
+/// opening a short text, and startup opens two texts per consumer.
 pub(super) struct Cipher(RandomizedNonceKey);
 
 impl Cipher {
@@ -67,7 +67,8 @@ pub(super) fn key_id(key: &[u8]) -> String {
     derived.as_ref().iter().take(ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the bucket of a text, out of `count`. Without the key it reveals nothing about the text.
+/// Returns the bucket of a text, out of `count`. Without the key, the bucket reveals nothing about
+/// the text.
 pub(super) fn bucket(key: &[u8], text: &[u8], count: u32) -> u32 {
     let derived = derive(key, b"tollhouse bucket");
     let tag = derive(derived.as_ref(), text);

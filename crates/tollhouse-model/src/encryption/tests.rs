@@ -1,14 +1,14 @@
-//! Both forms, what each opens, and where fields are sealed.
+//! Tests of both forms: the values that each opens, and the fields that are sealed.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A plugin of an object without a name.
+/// Owner without an object: the fields belong to a plugin alone.
 const OWNER: Owner<'_> = Owner { object: "", part: "p" };
 
-/// What APISIX ships.
+/// Default keyring of APISIX.
 const RING: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 const KEY_256: &str = "0123456789abcdefFEDCBA9876543210";
 const PLACE: &str = "key-auth.key";
@@ -21,7 +21,7 @@ fn apisix(keys: &[&str]) -> Keyring {
     ring(keys).with_form(Form::Apisix)
 }
 
-/// Computed by `openssl enc -aes-128-cbc` (`-aes-256-cbc`) `-K … -iv … -base64 -A`.
+/// Expected values computed by `openssl enc -aes-128-cbc` (`-aes-256-cbc`) `-K … -iv … -base64 -A`.
 #[test]
 fn the_other_form_is_the_one_that_apisix_reads() {
     let table = [
@@ -203,7 +203,7 @@ proptest! {
                 prop_assert_eq!(hidden, Some(text.clone()));
             }
         }
-        // Whatever it says, it is only read.
+        // Any result is valid; opening must not panic.
         let _ = ring(&RING).open(&text, PLACE);
     }
 }

@@ -99,8 +99,8 @@ impl Test {
 }
 
 impl Right {
-    /// If the right side is a number, the value is converted to a number; otherwise it is compared
-    /// as text.
+    /// Whether the value of a variable equals the right side. If the right side is a number, the
+    /// value is converted to a number; otherwise the two are compared as text.
     fn equals(&self, value: Option<&[u8]>) -> bool {
         match (self, value) {
             (Right::Absent, value) => value.is_none(),
@@ -133,7 +133,7 @@ impl Order {
     }
 }
 
-/// Variables that are lists have JSON text as their value.
+/// Whether a list contains an element. The value of a variable that is a list is JSON text.
 fn holds_element(value: &[u8], right: &Right) -> bool {
     if value.first() != Some(&b'[') {
         return false;

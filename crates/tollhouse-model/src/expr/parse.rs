@@ -15,7 +15,7 @@ use crate::network;
 use crate::reader::{Reader, type_name};
 use crate::variable::Variable;
 
-/// Prefix of problems about expressions, for every field.
+/// Prefix of the reasons of all problems about expressions.
 const PREFIX: &str = "failed to validate the 'vars' expression: ";
 
 const OPERATOR_HINT: &str = "operators: == ~= > >= < <= ~~ ~* in has ipmatch, each after \"!\" too";
@@ -277,7 +277,7 @@ fn logic_of(value: &Value) -> Option<Logic> {
     names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, logic)| logic)
 }
 
-/// Returns the operator in lower case; case does not matter.
+/// Returns the operator in lower case, because operators are not case-sensitive.
 fn operator_name(value: &Value) -> Option<&'static str> {
     let names = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
     let text = value.as_str()?;

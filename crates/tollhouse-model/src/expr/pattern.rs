@@ -13,14 +13,16 @@ use regex::bytes;
 /// handwritten patterns are far shorter.
 const PATTERN_BYTES_MAX: usize = 8192;
 
-/// Largest compiled form of a pattern, in bytes, because thousands of routes may each have a
+/// Maximum size of a compiled pattern in bytes, because thousands of routes may each have a
 /// pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// Largest cache of lazily built states, in bytes. Each worker thread may fill one per pattern.
+/// Maximum size of the cache of lazily built states, in bytes. Each worker thread may fill one
+/// cache per pattern.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of instructions of a backtracking pattern; group calls expand during compilation.
+/// Maximum number of instructions of a backtracking pattern. Group calls expand during compilation,
+/// so a short pattern may become a long program.
 const PROGRAM_LENGTH_MAX: usize = 65_536;
 
 /// Maximum number of backtracking steps of one search; they take a few milliseconds. Longer
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn groups_are_found_by_either_engine() {
-        // The second needs look-around.
+        // The second pattern needs look-around, and thus the backtracking engine.
         for text in ["^/a/(x)?(.*)", "(?<!b)/a/(x)?(.*)"] {
             let pattern = Pattern::compile(text, Case::Sensitive).unwrap();
             let groups = pattern.groups_at(b"/a/bc", 0).unwrap().unwrap();
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_end_is_also_before_a_line_feed_that_ends_the_value() {
-        // Behind `(?<!x)` the same by the other engine.
+        // With `(?<!x)` in front, the other engine must give the same result.
         for (text, value, expected) in [
             ("b$", "ab\n", Some(1..2)),
             ("b$", "ab", Some(1..2)),

@@ -1,4 +1,4 @@
-//! What expressions mean and what is said of wrong ones, by table; and that any JSON is survived.
+//! Tests of expressions: results and problem texts in tables, and that no JSON value panics.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ impl Lookup for Request {
     }
 }
 
-/// The expression, or path and reason of every error; warnings are let pass.
+/// Returns the expression, or path and reason of every error; warnings are ignored.
 fn parse(value: &Value) -> Result<Expr, Vec<(String, String)>> {
     let mut problems = Problems::new();
     let expr = Expr::parse(value, "vars", &mut problems);

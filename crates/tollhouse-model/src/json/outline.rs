@@ -6,12 +6,13 @@ use std::hash::{BuildHasher, RandomState};
 use super::piece::Piece;
 use super::{DEPTH_MAX, scan};
 
-/// Minimum size of a list or object that is recorded, in bytes, not counting recorded ones inside
-/// it. This bounds an outline to an eighth of its text, and a skip over any value to a few
-/// multiples of this.
+/// Minimum size in bytes of a list or object whose end is recorded, not counting recorded ones
+/// inside it. This bounds an outline to an eighth of its text, and a skip over any value to a few
+/// times this size.
 const NOTED_BYTES: usize = 64;
 
-/// Largest object, in members, whose names are compared pairwise; larger ones are sorted by hash.
+/// Maximum number of members of an object whose names are compared pairwise; the names of larger
+/// objects are sorted by hash.
 const COMPARED_MAX: usize = 8;
 
 /// A text that is not valid JSON.

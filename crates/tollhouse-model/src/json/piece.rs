@@ -104,7 +104,7 @@ impl<'d> Piece<'d> {
         self.items().nth(index)
     }
 
-    /// Whether the value is this string.
+    /// Whether the value is a string equal to `text`.
     pub fn is_text(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }

@@ -1,4 +1,5 @@
-//! Documents agree with the parser that makes trees, and paths find what they name.
+//! Tests that documents agree with a parser that builds trees, and that paths find the values they
+//! name.
 
 use std::collections::HashMap;
 
@@ -70,7 +71,7 @@ fn a_text_is_json_where_the_parser_of_trees_says_so() {
     assert!(Document::parse(b"\"\xff\"").is_err());
 }
 
-/// A tree made of pieces one by one.
+/// Builds a tree by visiting the pieces of a document one by one.
 fn tree_of(piece: Piece<'_>) -> Value {
     match piece.kind() {
         Kind::List => piece.items().map(tree_of).collect(),

@@ -9,8 +9,7 @@ use serde_json::{Number, Value};
 use super::Reader;
 use crate::limits::{PROBLEM_VALUE_CHARS_MAX, SECONDS_MAX};
 
-/// Bound of the whole numbers that a 64-bit float holds exactly; from here on "3.0" may stand for a
-/// neighbour.
+/// First integer from which a 64-bit float no longer represents every integer exactly (2^53).
 pub(crate) const FLOAT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! Paths, unknown fields and scalars.
+//! Tests of paths, unknown fields and scalars.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Routes from documents: defaults, every rule, and that nothing panics.
+//! Tests of route parsing: defaults, every rule, and that no input panics.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn parse(value: &Value) -> (Option<Route>, Problems) {
     Route::parse(Id::new("1"), value, "routes[0]")
 }
 
-/// The problems of a route that would be good without `extra`.
+/// Returns the problems of a route that is valid without the fields `extra`.
 fn problems_with(extra: Value) -> String {
     let mut value = json!({"uri": "/a", "upstream_id": "u"});
     let fields = value.as_object_mut().expect("it is written as an object");
@@ -174,7 +174,7 @@ fn every_problem_is_reported_at_once() {
     );
 }
 
-/// Any JSON at all, with the names that mean something in it.
+/// Strategy for arbitrary JSON values that contain field names of routes.
 fn any_value() -> impl Strategy<Value = Value> {
     let names = prop_oneof![
         "[a-z_]{1,12}",

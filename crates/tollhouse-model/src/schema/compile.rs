@@ -13,7 +13,7 @@ use super::rules::{Branch, Node, NodeId};
 
 mod keywords;
 
-/// Deepest nesting of a document. The compiler is recursive and runs on a small stack.
+/// Maximum nesting depth of a schema document. The compiler is recursive and runs on a small stack.
 const DOCUMENT_DEPTH_MAX: usize = 96;
 
 /// Maximum number of values in a document. The largest built-in schemas have a few thousand. A
@@ -107,7 +107,8 @@ impl<'d> Compiler<'d> {
         target.ok_or_else(|| SchemaError::Reference(text.to_owned()))
     }
 
-    /// Compiles a schema that may turn out not to apply.
+    /// Compiles a schema of a combining keyword, such as `anyOf`, which need not apply to the
+    /// value.
     fn branch(&mut self, schema: &'d Value) -> Result<Branch, SchemaError> {
         Ok(Branch { node: self.node_of(schema)?, fills: may_fill(schema) })
     }

@@ -49,7 +49,8 @@ pub fn core_names() -> impl Iterator<Item = &'static str> {
 
 const SHARED: &str = include_str!("../../schemas/shared.json");
 
-/// Placeholders in the shared definitions for phrases that come from tables.
+/// Placeholders in the shared definitions, each with the function that builds its phrase from a
+/// table.
 const PHRASES: [(&str, fn() -> String); 3] = [
     ("{policies}", Policy::list_names),
     ("{discovery sources}", || DiscoverySource::list_names(", or ")),

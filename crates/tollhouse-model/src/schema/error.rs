@@ -51,7 +51,7 @@ impl Violation {
         Self(text.into())
     }
 
-    /// A violation without text, for branches that are only tried and given-up walks.
+    /// Returns a violation without text, for branches that are only tried and for abandoned walks.
     pub(super) fn unread() -> Self {
         Self(String::new())
     }

@@ -68,7 +68,8 @@ impl Kind {
     ];
 }
 
-/// A schema that may turn out not to apply. Defaults that it added are then undone.
+/// A schema of a combining keyword, such as `anyOf`, which need not apply to the value. If it does
+/// not apply, the defaults that it added are removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Branch {
     pub(super) node: NodeId,
@@ -156,7 +157,7 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<f64>,
 }
 
-/// Keywords that apply further schemas to the value itself.
+/// Combining keywords, such as `anyOf`, which apply further schemas to the same value.
 #[derive(Debug, Default)]
 pub(super) struct Combinators {
     pub(super) all_of: Vec<NodeId>,

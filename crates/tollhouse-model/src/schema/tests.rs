@@ -1,4 +1,4 @@
-//! The grammar of messages keyword by keyword, defaults, secrets, limits, and that nothing panics.
+//! Tests of messages keyword by keyword, of defaults, secrets and limits, and that no input panics.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn verdict(document: Value, value: Value) -> String {
     }
 }
 
-/// A value and its text are checked alike, and get the same defaults.
+/// Asserts that a value and its JSON text have the same violations and receive the same defaults.
 fn assert_same_as_text(schema: &Schema, value: &Value) {
     let text = value.to_string();
     let document = crate::json::Document::parse(text.as_bytes()).expect("it is JSON");
@@ -25,7 +25,7 @@ fn assert_same_as_text(schema: &Schema, value: &Value) {
     if let Ok(additions) = additions {
         let written = crate::json::write_compact(&document, &additions);
         let written = written.unwrap_or_else(|| text.as_bytes().to_vec());
-        // By way of texts: what is read may differ from what was written in the last digit.
+        // Converted through text, because a number that is read back may differ in the last digit.
         let expected = serde_json::from_str::<Value>(&filled.to_string());
         assert_eq!(serde_json::from_slice::<Value>(&written).ok(), expected.ok(), "{text}");
     }
@@ -440,7 +440,7 @@ fn defaults_are_filled_in_where_they_belong() {
             assert_eq!(schema.validate(&value), Ok(()), "{value}");
         }
         schema.apply_defaults(&mut value);
-        // Tried again, nothing changes.
+        // A second run changes nothing.
         schema.apply_defaults(&mut value);
         assert_eq!(value, expected);
     }
@@ -474,7 +474,7 @@ fn long_values_do_not_fill_messages() {
     }
 }
 
-/// Any JSON, made of few words so that schemas and values meet.
+/// Strategy for arbitrary JSON of few words, so that schemas and values often share names.
 fn any_value() -> impl Strategy<Value = Value> {
     let word = proptest::sample::select(vec![
         "a",
@@ -542,7 +542,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Schemas that mostly compile, unlike those made of any JSON.
+/// Strategy for schemas that mostly compile, unlike schemas of arbitrary JSON.
 fn any_schema() -> impl Strategy<Value = Value> {
     let kind = proptest::sample::select(vec!["object", "array", "string", "integer", "number"]);
     let leaf = prop_oneof![

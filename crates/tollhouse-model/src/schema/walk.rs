@@ -26,21 +26,22 @@ pub use self::faults::Fault;
 use self::faults::{Faults, Step};
 pub(super) use self::read::{Fills, Read};
 
-/// Deepest nesting of schemas during validation. Bounds the stack and stops a schema that refers to
-/// itself. JSON from outside nests at most 128 levels deep.
+/// Maximum nesting depth of schemas during validation. Bounds the stack and stops a schema that
+/// refers to itself. JSON from outside nests at most 128 levels deep.
 const DEPTH_MAX: usize = 160;
 
-/// Maximum number of schemas applied to one value; they take some milliseconds. Only schemas whose
-/// branches multiply with depth, or values of a hundred thousand items, come near this limit.
+/// Maximum number of schemas applied during one validation, which takes some milliseconds. Only
+/// schemas whose branches multiply with depth, or values of a hundred thousand items, come near
+/// this limit.
 const STEPS_MAX: usize = 1_000_000;
 
 /// Prefixes of references to secrets and environment variables.
 const SECRET_PREFIXES: [&str; 3] = ["$secret://", "$env://", "$ENV://"];
 
-/// `Err` with the violation if a value is invalid.
+/// Result of validating a value: the violation, if the value is invalid.
 type Verdict = Result<(), Violation>;
 
-/// Need for the text of a violation.
+/// Decision whether violations get a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voice {
     Speaking,
@@ -55,7 +56,8 @@ pub(super) struct Walk<'s> {
     voice: Voice,
     depth: usize,
     steps_left: usize,
-    /// Reason for giving up. Once set, verdicts of branches no longer count.
+    /// Reason for which validation was abandoned. Once it is set, verdicts of branches no longer
+    /// count.
     stopped: Option<Violation>,
     /// Collected faults; `None` if the walk stops at the first fault.
     faults: Option<Faults>,

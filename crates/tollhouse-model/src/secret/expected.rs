@@ -5,7 +5,7 @@
 
 use serde_json::{Number, Value};
 
-/// Deepest nesting of branches that is searched; schemas have two or three levels.
+/// Maximum depth to which nested branches are searched; schemas have two or three levels.
 const BRANCHES_DEPTH_MAX: usize = 16;
 
 /// JSON Schema keywords whose subschemas describe the same value as the schema that contains them.

@@ -18,7 +18,8 @@ const GCP_FIELDS: [&str; 4] = ["id", "auth_config", "auth_file", "ssl_verify"];
 const GCP_AUTH_FIELDS: [&str; 6] =
     ["client_email", "private_key", "project_id", "token_uri", "entries_uri", "scope"];
 
-/// Maximum length of a text in characters. An RSA key of 8,192 bits takes 6,400.
+/// Maximum length of a text field of a secret manager, in characters. An RSA key of 8,192 bits
+/// takes 6,400.
 const TEXT_CHARS_MAX: usize = 65_536;
 
 const AWS_REGION: &str = "us-east-1";

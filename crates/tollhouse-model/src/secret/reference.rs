@@ -38,7 +38,7 @@ impl Manager {
 /// A parsed reference to a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SecretRef {
-    /// A value in a secret manager.
+    /// Reference to a value in a secret manager.
     Keeper {
         manager: Manager,
         /// Id of the secret object of that kind.

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::expected::{Schemas, TargetType};
 use super::reference::{SecretRef, is_reference};
 
-/// A source of values for references.
+/// A source of the values that references to secrets stand for.
 pub trait SecretSource {
-    /// The value; `None` if this source does not have it.
+    /// Returns the referenced value; `None` if this source does not have it.
     fn fetch(&self, reference: &SecretRef) -> Option<String>;
 
     /// Whether the source may read this reference. A source with an allow list refuses all other
@@ -234,7 +234,7 @@ mod tests {
             "broken": "$secret://vault",
             "empty": {"text": "$env://EMPTY"},
             "$env://KEY": "a name is no value",
-            // What an answer says is not looked up again.
+            // A reference inside a referenced value is not resolved.
             "loop": "$ENV://LOOP",
         });
         let mut unanswered = resolve_in(&mut conf, Some(&source));
@@ -285,7 +285,7 @@ mod tests {
         let source = EnvironmentSource::new(environment);
         assert_eq!(resolve_in(&mut value, Some(&source)), []);
         assert!(!has_references(&value));
-        // Taken apart by hand: dropping it at once would recurse.
+        // Dropped level by level, because dropping the whole value would recurse.
         while let Value::Array(mut items) = value {
             value = items.pop().expect("each level holds one item");
         }

@@ -1,4 +1,4 @@
-//! Keepers of secrets: every field of theirs, and what is wrong with one.
+//! Tests of secret managers: every field, and the problems of invalid ones.
 
 use serde_json::{Value, json};
 

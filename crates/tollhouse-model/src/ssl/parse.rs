@@ -33,8 +33,8 @@ const FIELDS: [&str; 16] = [
     "labels",
 ];
 
-/// Maximum number of pairs beside the first. There are few types of keys, and checking a pair costs
-/// as much as a signature.
+/// Maximum number of certificate pairs besides the first. There are few types of keys, and checking
+/// a pair costs as much as a signature.
 pub(super) const FURTHER_PAIRS_MAX: usize = 16;
 
 /// Time before expiry at which a certificate causes a warning. Automatic renewal has had two weeks
@@ -140,7 +140,7 @@ fn check_together(reader: &mut Reader<'_>, fields: &Fields, kind: SslKind) {
     }
 }
 
-/// Reads the first pair and the further ones.
+/// Reads all certificate pairs: the first one and the further ones.
 fn read_pairs(
     reader: &mut Reader<'_>,
     fields: &Fields,

@@ -20,8 +20,8 @@ use crate::certificate::status::{
 use crate::reader::{Fields, Reader};
 use crate::secret::is_reference;
 
-/// Reads both fields. If a certificate is a reference to a secret, its response is checked once the
-/// reference is resolved.
+/// Reads the fields `ocsp` and `ocsps`. If a certificate is a reference to a secret, its response
+/// is checked once the reference is resolved.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     fields: &Fields,

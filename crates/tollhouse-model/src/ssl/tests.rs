@@ -1,4 +1,4 @@
-//! SSL objects: every field of theirs, and what is wrong with one.
+//! Tests of SSL objects: every field, and the problems of invalid ones.
 
 use std::time::{Duration, SystemTime};
 

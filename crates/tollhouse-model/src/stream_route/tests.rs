@@ -1,4 +1,4 @@
-//! Stream routes: every field of theirs, and what is wrong with one.
+//! Tests of stream routes: every field, and the problems of invalid ones.
 
 use serde_json::json;
 

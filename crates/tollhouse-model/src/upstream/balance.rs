@@ -58,7 +58,8 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
     }
 }
 
-/// An unknown policy only causes a warning, because APISIX accepts custom balancers by file name.
+/// Reads `type`. An unknown policy only causes a warning, because APISIX accepts custom balancers
+/// by file name.
 fn read_policy(reader: &mut Reader<'_>, value: &Value) -> Option<Policy> {
     let policy = Policy::from_name(reader.text(value)?);
     if policy.is_none() {

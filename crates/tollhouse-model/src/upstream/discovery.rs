@@ -101,9 +101,9 @@ fn warn_of_arguments(
     })
 }
 
-/// Only warns, because the upstream then has no nodes and answers 503. If it were refused, its
-/// route would be missing, and requests would fall through to less specific and less protected
-/// routes.
+/// Warns of an unknown `discovery_type`, which is not an error: the upstream then has no nodes and
+/// answers 503. If the upstream were refused, its route would be missing, and requests would fall
+/// through to less specific and less protected routes.
 fn warn_of_unknown(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
     let kind = reader.text(value)?;
     if DiscoverySource::from_name(kind).is_none() {

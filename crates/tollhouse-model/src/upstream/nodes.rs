@@ -58,14 +58,14 @@ fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<N
     Some(Node { priority, ..node })
 }
 
-/// Settings that locate a node beside its address: the field for its port, and the scheme of its
-/// upstream.
+/// Settings beside the address of a node that complete its location: the field for its port, and
+/// the scheme of its upstream.
 struct NodeDefaults {
     port: Option<u16>,
     scheme: Scheme,
 }
 
-/// Location of a node, as its address names it.
+/// Location of a node, as parsed from its address.
 enum NodeLocation {
     Host(String, Option<u16>),
     Socket(UnixPath),
@@ -79,8 +79,8 @@ impl NodeLocation {
         parse_address(text).map(|(host, port)| Self::Host(host, port))
     }
 
-    /// A node of this weight there. A port behind the host goes before `port`, as where the web server parses the two
-    /// together.
+    /// Creates a node of this weight at this location. A port in the address takes precedence over
+    /// the field `port`.
     fn node(self, reader: &mut Reader<'_>, written: NodeDefaults, weight: u32) -> Option<Node> {
         match self {
             Self::Host(host, behind) => {
@@ -99,16 +99,16 @@ impl NodeLocation {
     }
 }
 
-/// Refuses node addresses that nothing can be sent to, in either form of the list.
+/// Refuses nodes with an invalid address, whether they are a map or a list.
 ///
 /// # Errors
-/// The first such address.
+/// The first invalid address.
 pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     match nodes {
         Value::Object(entries) => {
             entries.keys().try_for_each(|it| NodeLocation::parse(it).map(drop))
         }
-        // Other hosts have a pattern.
+        // Hosts other than sockets are checked by the pattern of the schema.
         Value::Array(items) => {
             let hosts = items.iter().filter_map(|item| item.get("host")?.as_str());
             let mut sockets = hosts.filter(|host| UnixPath::is_meant(host));
@@ -118,8 +118,8 @@ pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     }
 }
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6 address as it stands, which has a field of
-/// its own for the port.
+/// Reads the host of a node: `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6
+/// address without brackets, whose port is in a separate field.
 fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<NodeLocation> {
     if let Some(text) = value.as_str().filter(|text| UnixPath::is_meant(text)) {
         return match UnixPath::parse(text) {
@@ -175,7 +175,7 @@ pub enum AddressError {
     /// The port is not a number from 1 to 65535.
     #[error("invalid port {0}")]
     Port(String),
-    /// The path of a Unix socket is not one.
+    /// The path of a Unix socket is invalid.
     #[error("invalid Unix socket: {0}")]
     Socket(#[from] UnixPathError),
 }

@@ -82,7 +82,7 @@ impl Policy {
         Self::ALL.iter().copied().find(|policy| policy.name() == name)
     }
 
-    /// All names as a phrase: `a, b or c`.
+    /// Returns the names of all policies as a phrase: `a, b or c`.
     pub fn list_names() -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|policy| policy.name()).collect();
         match names.split_last() {

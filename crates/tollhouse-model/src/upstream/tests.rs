@@ -1,4 +1,4 @@
-//! Upstreams from documents: node forms, defaults and every rule.
+//! Tests of upstream parsing: node forms, defaults and every rule.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn good(value: &Value) -> Upstream {
     upstream.expect("no problem was found")
 }
 
-/// The problems of an upstream that would be good without `extra`.
+/// Returns the problems of an upstream that is valid without the fields `extra`.
 fn problems_with(extra: Value) -> String {
     let mut value = json!({"nodes": {"a:80": 1}});
     let fields = value.as_object_mut().expect("it is written as an object");
@@ -50,7 +50,7 @@ fn nodes_come_in_several_forms() {
             vec![node("a", 443, 1, 0), node("::1", 1, 2, -1)],
         ),
         (json!([{"host": "::1", "weight": 1, "metadata": {"a": 1}}]), vec![node("::1", 443, 1, 0)]),
-        // A port behind the host.
+        // The host contains a port.
         (
             json!([
                 {"host": "10.0.0.1:81", "weight": 1},
@@ -283,7 +283,7 @@ fn discovery_stands_in_for_nodes() {
     assert!(problems.to_string().contains("but matches none"), "{problems}");
 }
 
-/// The problems of an upstream of the registry.
+/// Returns the problems of an upstream whose nodes come from the registry, with the fields `extra`.
 fn registry_problems(extra: &Value) -> String {
     let mut value = json!({"discovery_type": "registry", "service_name": "prod/orders"});
     let fields = value.as_object_mut().expect("it is written as an object");

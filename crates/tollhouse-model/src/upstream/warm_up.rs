@@ -12,13 +12,13 @@ use super::{Policy, WarmUp};
 use crate::limits::SECONDS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 
-/// The form of APISIX; takes precedence.
+/// Field with the settings in APISIX's form, which takes precedence over the short form.
 const CONF: &str = "warm_up_conf";
 
-/// Field with the settings in APISIX's short form.
+/// Field with the settings in the short form.
 const SHORT: &str = "warmup";
 
-/// The field that may contain the short form as well.
+/// Field that may contain `SHORT` as well.
 const ARGUMENTS: &str = "discovery_args";
 
 const CONF_FIELDS: [&str; 5] = [
@@ -34,16 +34,16 @@ const SHORT_FIELDS: [&str; 3] = ["duration", "minimum_weight_percent", "aggressi
 /// Default weight of a fresh node, in percent of its full weight.
 const MINIMUM_WEIGHT_PERCENT_DEFAULT: u8 = 10;
 
-/// Exponent of a linear rise.
+/// Default exponent of the curve: a linear rise.
 const AGGRESSION_DEFAULT: f64 = 1.0;
 
-/// Smallest exponent; the bound of APISIX's schema.
+/// Minimum exponent of the curve, by APISIX's schema.
 const AGGRESSION_MIN: f64 = 0.01;
 
-/// Maximum interval between steps of the weights, by default.
+/// Maximum of the default interval between steps of the weights.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Shortest default interval between steps; each step rebuilds the balancing table.
+/// Minimum of the default interval between steps, because each step rebuilds the balancing table.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Default number of steps in a short window.

@@ -20,10 +20,10 @@ use crate::tables::{Name, Tables};
 /// Parent id of the topmost tags.
 const ROOT: &str = "0";
 
-/// Limit for interfaces, and separately for tags. Services send one interface for each method.
+/// Maximum number of interfaces, and also of tags. Services send one interface for each method.
 const DOCUMENTS_MAX: usize = 10_000;
 
-/// State of an interface, by ShenYu's numbers.
+/// States of an interface, by ShenYu's numbers.
 const PUBLISHED: i64 = 1;
 const OFFLINE: i64 = 2;
 
@@ -79,7 +79,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "api", []) => put(admin, Table::Api, None, call).await,
         (&Method::PUT, "api", [id]) => put(admin, Table::Api, Some(id), call).await,
         (&Method::DELETE, "api", ["batch"]) => remove(admin, Table::Api, call).await,
-        // The mock request tried last is stored by the console, not here.
+        // The console stores the last mock request itself, so none is returned.
         (&Method::GET, "mock", [_]) => success("detail success", Value::Null),
         (_, "tag" | "api", _) => Err(no_such_path()),
         _ => return None,

@@ -129,7 +129,8 @@ pub(super) fn ids(body: &Value) -> Result<Vec<String>, Refusal> {
     if ids.is_empty() { Err(Refusal::invalid("ids", "must not be empty")) } else { Ok(ids) }
 }
 
-/// Returns the matching rows that the caller may see, by `sort`, then oldest first.
+/// Returns the matching rows that the caller may see, ordered by `sort`, then by age with the
+/// oldest first.
 fn rows(
     Session { admin, caller }: Session<'_>,
     resource: &Resource,

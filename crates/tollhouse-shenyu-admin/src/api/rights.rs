@@ -45,7 +45,8 @@ pub(super) async fn answer(
     })
 }
 
-/// Answers with `{"menu":[…],"currentAuth":[…],"allAuth":[…]}`.
+/// Answers with the caller's menus and permissions, and with all permissions:
+/// `{"menu":[…],"currentAuth":[…],"allAuth":[…]}`.
 fn permissions(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     let entries = entries(&admin.book.read());
     let button = |entry: &Entry| json!({"perms": entry.permission, "description": entry.title, "icon": entry.icon});

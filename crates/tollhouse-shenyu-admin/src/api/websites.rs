@@ -9,9 +9,9 @@ use tollhouse_web::{Peer, host_and_origin};
 
 use crate::admin::ShenyuAdmin;
 
-/// Returns the refusal of a call made for a website. A website can resolve its host name to
-/// loopback and call as if this were its server (DNS rebinding), and a browser lets it open
-/// WebSockets to any address.
+/// Returns the refusal of a call that a browser makes for a website; `None` for other calls. A
+/// website can resolve its host name to loopback and call as if this were its server (DNS
+/// rebinding), and a browser lets it open WebSockets to any address.
 pub(super) fn refuse(admin: &ShenyuAdmin, request: &Request) -> Option<Response> {
     let (host, origin) = host_and_origin(request.headers());
     // At a loopback address, clients run on this machine.

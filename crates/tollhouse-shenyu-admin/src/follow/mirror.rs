@@ -23,7 +23,7 @@ pub(super) struct Mirror {
     limits: Limits,
 }
 
-/// Effect of a message on its objects.
+/// Event of a message, which determines how its objects are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Event {
@@ -191,7 +191,7 @@ mod tests {
                 r#"/shenyu/selector/1 {"id":"1","pluginName":"divide"}"#,
                 r#"/shenyu/selector/2 {"id":"2","pluginName":"divide"}"#,
                 r#"/shenyu/selector/3 {"id":"3","pluginName":"waf"}"#,
-                // Byte for byte.
+                // The text is stored byte for byte.
                 r#"/shenyu/appAuth/K {"appKey":"K","open": true}"#,
             ]
         );

@@ -20,12 +20,12 @@ use super::{ANSWER_TIME_MAX, Address, FollowError, Following, Replica, instance_
 /// Timeout of a long poll; admins hold one for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
 
-/// Shortest time between two polls. Admins hold a poll while nothing changes. An admin that does
+/// Minimum time between two polls. Admins hold a poll while nothing changes. An admin that does
 /// not, or a proxy that answers in its place, would otherwise be polled as fast as the network
 /// permits.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Group of admins since 2.7.0.3 that gateways must poll for. Its objects are not served here.
+/// Group that admins since 2.7.0.3 require gateways to poll. Its objects are not served here.
 const UNSERVED_GROUP: &str = "AI_PROXY_API_KEY";
 
 /// Latest checksum and time of each group by name, as sent by the admin.

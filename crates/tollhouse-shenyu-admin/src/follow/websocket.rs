@@ -112,8 +112,7 @@ struct State {
     has_all: bool,
     /// Deadline after which the initial state counts as complete although groups are missing.
     due: Option<Instant>,
-    /// Encryption of the admin's connection, which its master is reached with too; `None` counts as
-    /// plain.
+    /// Encryption of the connection to the admin, used for its master too; `None` counts as plain.
     security: Option<Security>,
 }
 

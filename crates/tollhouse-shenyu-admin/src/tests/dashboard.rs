@@ -1,5 +1,5 @@
-//! What ShenYu's console and the client of its end-to-end tests ask for, in the words in which they ask, and what they
-//! read of the answers.
+//! Tests of the calls of ShenYu's console and of its end-to-end test client, in their exact form,
+//! and of the parts of the answers that they read.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn plugins_are_narrowed_by_whether_they_are_on_as_a_number_too() {
     }
 }
 
-/// The paths of a tree of menus.
+/// Returns the paths of a menu tree.
 fn paths(menus: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for menu in menus.as_array().into_iter().flatten() {
@@ -142,7 +142,8 @@ async fn a_console_finds_its_pages_and_buttons_under_its_own_names() {
     assert!(enums["rpcTypeEnums"].as_array().unwrap().iter().any(|it| it["name"] == "grpc"));
 }
 
-/// Logs a user of a role with these permissions in, made as consoles make one, which write `role` into all of them.
+/// Logs in a new user of a role with these permissions. The user is created as consoles do, which
+/// write the same `role` for every user.
 async fn clerk(fixture: &mut Fixture, permissions: &[&str]) {
     let role = json!({"roleName": "some", "description": "", "currentPermissionIds": permissions});
     fixture.expect("POST", "/role", &role, "create success").await;
@@ -191,7 +192,7 @@ async fn menus_and_buttons_are_added_granted_and_taken_out() {
     assert_eq!((&one["title"], &one["url"]), (&json!("renamed"), &json!("/own")));
     let refused = fixture.call("PUT", "/resource/system:role", &renamed).await;
     assert_eq!(refused["code"], 500, "those of the console stay: {refused}");
-    // Whoever holds the button may what it names.
+    // A user who holds the button has the permission that it names.
     let superior = fixture.token.clone();
     clerk(&mut fixture, &[buttons[0]["id"].as_str().unwrap()]).await;
     let off = json!({"ids": ["5"], "enabled": false});
@@ -279,7 +280,7 @@ async fn documents_of_interfaces_are_found_by_their_tags_and_go_off_line_with_th
             "eventType": event, "tags": ["orders", "shop"]})
     };
     let path = "/shenyu-client/register-apiDoc";
-    // What is registered again is the same document.
+    // A second registration of an interface adds no second document.
     for api in ["/shop/find", "/shop/find", "/shop/save"] {
         assert_eq!(fixture.call("POST", path, &document(api, "REGISTER")).await, "success");
     }
@@ -347,7 +348,7 @@ async fn a_new_admin_has_the_plugins_of_shenyu_with_settings_that_its_gateways_c
         assert!(all.iter().any(|it| it["name"] == name), "{name}");
     }
     assert!(!all.iter().any(|it| it["name"] == "motan"), "it is gone in 2.7.1");
-    // Read whether they are on or not.
+    // These plugins are read whether they are enabled or not.
     for name in ["basicAuth", "casdoor"] {
         let plugin = all.iter().find(|it| it["name"] == name).expect(name);
         let config: Value = serde_json::from_str(plugin["config"].as_str().unwrap()).expect(name);

@@ -1,11 +1,11 @@
-//! The endpoints of ShenYu's admin, one line each: who calls what, which message comes, and of what shape the
-//! data is. The messages differ between operations.
+//! Tests of the endpoints of ShenYu's admin, one line each: the call, the message of the answer,
+//! and the shape of its data. The messages differ between operations.
 
 use serde_json::{Value, json};
 
 use super::{Fixture, NAMESPACE};
 
-/// The shape of an answer's data.
+/// Shape of the data in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Page,
@@ -48,7 +48,7 @@ const RULE: &str = r#"{"selectorId":"{selector}","name":"r","matchMode":0,"sort"
 const PORT: &str = r#"{"name":"redis","forwardPort":9123,"type":"tcp","props":"{}","listenerNode":"","handler":"{}","discovery":{"discoveryType":"local","serverList":"","props":"{}"},"discoveryUpstreams":[{"protocol":"tcp://","url":"10.0.0.9:6379","status":0,"weight":1,"props":"{}"}]}"#;
 const NODE: &str = r#"{"discoveryHandlerId":"{selector}","protocol":"http://","url":"10.0.0.1:80","status":0,"weight":50,"props":"{}"}"#;
 
-/// Everything that scripts of 2.6 and of 2.7 call, in an order in which each finds what it needs.
+/// All calls of scripts for 2.6 and 2.7, in an order in which each call finds the rows it needs.
 const LINES: &[Line] = &[
     // Selectors and rules.
     ("GET", "/selector?pluginId=5&name=&currentPage=1&pageSize=12", "", QUERY, Page),
@@ -259,7 +259,7 @@ const LINES: &[Line] = &[
         CREATED,
         Null,
     ),
-    // Instances, and what only has pages here.
+    // Instances, and features that only have empty pages here.
     ("GET", "/instance?currentPage=1&pageSize=12", "", QUERY, Page),
     ("GET", "/instance/analysis/{namespace}", "", QUERY, Object),
     ("GET", "/alert/receiver?currentPage=1&pageSize=12", "", "", Null),
@@ -276,7 +276,7 @@ const LINES: &[Line] = &[
     ),
     ("GET", "/selector/{selector}/ai-proxy-apikey", "", QUERY, Page),
     ("GET", "/platform/enum", "", QUERY, Object),
-    // At the end, what the others needed.
+    // Deleted last, because other calls need these rows.
     ("DELETE", "/rule/batch", r#"{"ids":["{rule}"],"namespaceId":"{namespace}"}"#, DELETED, Number),
     ("DELETE", "/selector/batch", r#"["{selector}"]"#, DELETED, Number),
 ];
@@ -429,7 +429,7 @@ async fn a_namespace_begins_with_the_plugins_of_the_default_one() {
     let plugins = fixture.expect("GET", &path, &Value::Null, QUERY).await;
     let divide = plugins.as_array().expect("a list").iter().find(|it| it["name"] == "divide");
     assert_eq!(divide.expect("divide")["pluginId"], "5");
-    // Switched by the id of the plugin it is made of, as 2.7 does it.
+    // Disabled by the id of the plugin that it was copied from, as in 2.7.
     let off = json!({"ids": ["5"], "enabled": false, "namespaceId": namespace});
     fixture.expect("POST", "/namespace-plugin/enabledByNamespace", &off, ENABLED).await;
     let path =
@@ -438,7 +438,7 @@ async fn a_namespace_begins_with_the_plugins_of_the_default_one() {
     assert_eq!(fixture.expect("GET", "/plugin/5", &Value::Null, DETAIL).await["enabled"], true);
     let again = fixture.call("POST", "/namespace/insertOrUpdate", &json!({"name": "dev"})).await;
     assert_eq!(again["code"], 500, "{again}");
-    // Services register in it.
+    // Services can register in the new namespace.
     let register =
         json!({"contextPath": "/a", "host": "10.0.0.1", "port": 80, "namespaceId": namespace});
     assert_eq!(fixture.call("POST", "/shenyu-client/register-uri", &register).await, "success");

@@ -1,4 +1,5 @@
-//! Following an admin: our own, and scripted ones that send what ShenYu's sends.
+//! Tests of following an admin: this crate's own, and scripted ones that send the messages of
+//! ShenYu's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use super::Fixture;
 use crate::follow::check_connection;
 use crate::{Following, follow, serve};
 
-/// Longest wait for what comes at once.
+/// Maximum wait for an event that is expected immediately.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// A store that follows.
+/// A store that follows an admin.
 struct Follower {
     store: Arc<dyn Store>,
     task: JoinHandle<()>,
@@ -66,7 +67,7 @@ impl Follower {
         listing.entries.into_iter().map(read).collect()
     }
 
-    /// Waits until the objects are so.
+    /// Waits until the objects in the store satisfy `is_so`.
     async fn wait(&self, what: &str, is_so: impl Fn(&BTreeMap<String, Value>) -> bool) {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -123,7 +124,7 @@ async fn sync_in_both_roles_keeps_a_store_as_the_admin_has_it() {
     }
 }
 
-/// An admin that does what a test says.
+/// An admin whose messages are scripted by a test.
 struct Scripted {
     listener: TcpListener,
     address: String,
@@ -138,7 +139,8 @@ impl Scripted {
         Self { listener, address }
     }
 
-    /// The next gateway, which has asked for everything; the heads that it came with.
+    /// Accepts the next gateway, once it has requested everything. Returns the connection and the
+    /// headers of its handshake.
     async fn accept(&self) -> (Socket, BTreeMap<String, String>) {
         let (stream, _) = self.listener.accept().await.expect("a connection");
         let mut heads = BTreeMap::new();
@@ -204,7 +206,7 @@ async fn sync_over_websocket_takes_a_state_as_one_and_then_each_change() {
     follower.wait("a change", |objects| objects["selector/1"]["pluginName"] == "waf").await;
     send(&mut socket, "SELECTOR", "DELETE", json!([{"id": "2"}])).await;
     follower.wait("a deletion", |objects| objects.len() == 1).await;
-    // It comes back with another state.
+    // The admin returns with another state.
     drop(socket);
     let (mut socket, _) = admin.accept().await;
     assert_eq!(follower.objects().await.len(), 1, "what was there stays");
@@ -229,7 +231,7 @@ async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
     follower.wait("the master's state", |objects| objects.contains_key("selector/1")).await;
 }
 
-/// The next request of a connection: its path, and its body. `None` once it has ended.
+/// Reads the next request of a connection: its path and its body; `None` once it has ended.
 async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, String)> {
     let (mut path, mut length) = (None, 0);
     loop {
@@ -251,7 +253,7 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> Option<(String, Stri
 
 #[tokio::test]
 async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
-    /// What the four polls after the first take at least.
+    /// Minimum duration of the four polls after the first one.
     const PAUSES: Duration = Duration::from_millis(400);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -268,7 +270,7 @@ async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
                 "[]"
             }
             _ => {
-                // The first poll follows the answer to this.
+                // The first poll follows the answer to this request.
                 begun = Instant::now();
                 "{}"
             }
@@ -280,8 +282,8 @@ async fn an_admin_that_holds_no_poll_is_not_asked_without_a_pause() {
     assert!(begun.elapsed() >= PAUSES, "{:?}", begun.elapsed());
 }
 
-/// Answers requests of a gateway that polls, until it has polled: an admin with these groups, which refuses a
-/// fetch of any other and a poll without each. The form of the poll.
+/// Answers the requests of a polling gateway until its first poll, as an admin with these groups: a
+/// fetch of any other group is refused. Returns the form of the poll.
 async fn serve_polls(stream: TcpStream, groups: &[&str]) -> String {
     let mut stream = BufReader::new(stream);
     loop {

@@ -1,4 +1,4 @@
-//! The gateway's own interface over a store in memory.
+//! Tests of the gateway's own interface over a store in memory.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ async fn local_rest_for_plugin_selector_rule_meta_auth() {
     assert_eq!(fixture.post_local("/shenyu/plugin/saveOrUpdate", &plugin).await, "success");
     let found = fixture.get_local("/shenyu/plugin/findByName", "name=divide").await;
     assert_eq!((&found["id"], &found["config"]), (&json!("5"), &json!("{\"a\":1}")));
-    // By its name it is the same one.
+    // The name identifies the existing plugin.
     let again = json!({"name": "divide", "enabled": "false"});
     fixture.post_local("/shenyu/plugin/saveOrUpdate", &again).await;
     let found = fixture.get_local("/shenyu/plugin/findByName", "name=divide").await;

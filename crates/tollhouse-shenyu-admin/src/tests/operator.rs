@@ -1,4 +1,4 @@
-//! Calls of the gateway's own console, and the record of what was changed by whom.
+//! Tests of calls from the gateway's own console, and of the records of changes and their authors.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Fixture;
 use crate::operator::{ChangeRecord, Operator, OperatorRequest};
 
-/// The newest record, with what it says was changed.
+/// Returns the newest record with the details of its changes.
 fn newest(fixture: &Fixture) -> (ChangeRecord, Value) {
     let id = fixture.admin.change_records().remove(0).id;
     fixture.admin.change_record_in_full(&id).expect("it is kept")
@@ -86,12 +86,12 @@ async fn a_change_is_noted_with_what_it_was_and_without_secrets() {
     );
     assert!(row["after"]["handle"].as_str().is_some_and(|it| it.contains("apiKey")), "{row}");
     assert!(!changes.to_string().contains("hush"));
-    // Another secret looks like the one before it, and is told all the same.
+    // A changed secret looks the same when masked, but is recorded all the same.
     let other = r#"{"keyName":"apiKey","key":"hush hush"}"#;
     ask(&fixture, true, (Method::PUT, &format!("selector/{id}")), json!({"handle": other})).await;
     let (_, changes) = newest(&fixture);
     assert_eq!(changes["rows"][0]["after"]["handle"], r#"{"keyName":"apiKey","key":"******"}"#);
-    // ShenYu's own console has its users; what a commit changes and its record are of one revision.
+    // ShenYu's own console has users instead of keys. A change and its record are in one commit.
     fixture.expect("DELETE", "/selector/batch", &json!([id]), "delete success").await;
     let (record, _) = newest(&fixture);
     assert_eq!((&*record.operator, &*record.way, &*record.deed), ("admin", "shenyu", "delete"));

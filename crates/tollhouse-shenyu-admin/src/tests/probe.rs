@@ -1,4 +1,4 @@
-//! Nodes that crash, and come back.
+//! Tests of nodes that crash and return.
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use super::Fixture;
 use crate::probe;
 
-/// A listener on a port of the kernel's, and its address.
+/// Opens a listener on a port that the kernel chooses, and returns it with its address.
 async fn node() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -19,7 +19,8 @@ async fn register(fixture: &Fixture, address: &str) {
     assert_eq!(fixture.call("POST", "/shenyu-client/register-uri", &body).await, "success");
 }
 
-/// Address and status of each node, as gateways get them, and the status in the selector's handle.
+/// Returns address and status of each node as gateways receive them, and the status in the
+/// selector's handle.
 async fn nodes(fixture: &Fixture) -> Vec<(String, i64, bool)> {
     let path = "/configs/fetch?groupKeys=DISCOVER_UPSTREAM&groupKeys=SELECTOR";
     let groups = fixture.call("GET", path, &Value::Null).await;
@@ -42,7 +43,7 @@ async fn nodes(fixture: &Fixture) -> Vec<(String, i64, bool)> {
     nodes.into_iter().flatten().map(view).collect()
 }
 
-/// Removal and return of what crashed without saying good-bye (§5.1).
+/// Removal and return of a node that crashed without deregistering (§5.1).
 #[tokio::test]
 async fn a_node_that_crashed_is_off_until_it_answers_again() {
     let fixture = Fixture::new().await;

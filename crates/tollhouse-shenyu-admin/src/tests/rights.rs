@@ -1,11 +1,11 @@
-//! What users may do who lack the role `super`.
+//! Tests of the rights of users without the role `super`.
 
 use serde_json::{Value, json};
 
 use super::Fixture;
 
-/// A user of a role with these permissions, logged in; the fixture's token is its from then on. Answers the
-/// user's id and the first token.
+/// Logs in a new user of a role with these permissions; the fixture uses that user's token from
+/// then on. Returns the user's id and the fixture's previous token.
 async fn become_user(fixture: &mut Fixture, permissions: &[&str]) -> (String, String) {
     let role = json!({"roleName": "some", "currentPermissionIds": permissions});
     fixture.expect("POST", "/role", &role, "create success").await;
@@ -71,7 +71,7 @@ async fn a_rule_of_another_plugin_is_not_reached_by_naming_two() {
     let waf = fixture.expect("POST", "/selector", &waf, "create success").await;
     become_user(&mut fixture, &["plugin:divideSelector:edit"]).await;
     let path = format!("/selector/{}", waf.as_str().expect("an id"));
-    // Moving it to a plugin that is permitted takes both permissions.
+    // Moving a selector to another plugin needs the permissions for both plugins.
     let answer = fixture.call("PUT", &path, &json!({"pluginId": "5", "name": "w"})).await;
     assert_eq!(answer["code"], 601, "{answer}");
 }
@@ -101,7 +101,7 @@ async fn data_permissions_narrow_what_a_user_sees_and_changes() {
         let answer = fixture.call("PUT", &format!("/selector/{id}"), &change).await;
         assert_eq!(answer["code"], code, "{answer}");
     }
-    // What a user makes, he sees.
+    // A user may see the rows that the user creates.
     fixture
         .expect("POST", "/selector", &json!({"pluginId": "5", "name": "mine"}), "create success")
         .await;

@@ -1,4 +1,5 @@
-//! When calls are answered: once the data plane serves what they wrote, however many wait for it together.
+//! Tests of the time of answers: a call is answered once the data plane serves its writes, however
+//! many calls wait for that together.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use tollhouse_store::{InService, Revision, WatchEvent};
 
 use super::*;
 
-/// Services that start at the same time.
+/// Number of services that start at the same time.
 const SERVICES: usize = 64;
 
-/// An admin whose data plane serves up to where it is told.
+/// Creates an admin whose data plane serves up to the revision in `told`.
 async fn behind(told: watch::Receiver<Revision>) -> Fixture {
     let fixture = Fixture::new().await;
     let options = Options { in_service: Some(InService::new(told)), ..options() };
@@ -41,7 +42,7 @@ async fn registrations_that_wait_to_serve_hold_up_no_others_and_are_answered_tog
     let (answers, commits) = tokio::join!(all, async {
         let mut addresses = 0;
         let mut commits = 0;
-        // All of them are in the store while none is answered yet.
+        // All addresses are in the store before any call is answered.
         while addresses < SERVICES {
             let WatchEvent::Commit(changes) = watched.next().await else { continue };
             commits += 1;

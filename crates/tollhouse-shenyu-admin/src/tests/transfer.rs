@@ -1,4 +1,5 @@
-//! Configuration as a whole: exports of ShenYu's are taken over, and what is exported here is one.
+//! Tests of the whole configuration as an archive: imports of ShenYu's exports, and exports in the
+//! same form.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +51,8 @@ fn condition(value: &str) -> Value {
     json!([{"id": "1", "paramType": "uri", "operator": "startsWith", "paramName": "/", "paramValue": value}])
 }
 
-/// As 2.7 exports: plugins as templates and as the namespace has them, nodes by their discovery handler.
+/// Returns an export as of ShenYu 2.7: plugins as templates and as copies in the namespace, nodes
+/// by their discovery handler.
 fn export_of_2_7() -> Vec<u8> {
     zip(&[
         (
@@ -160,12 +162,12 @@ async fn zip_import_takes_an_export_of_2_7_over() {
     assert_eq!(rule["pluginName"], "divide");
     let app = fixture.expect("GET", "/appAuth/detail?id=a1", &Value::Null, "detail success").await;
     assert_eq!(app["authPathList"][0]["path"], "/order/**");
-    // The dictionary has no value twice.
+    // No value occurs twice in the dictionary.
     let after = fixture.call("GET", "/shenyu-dict/all/loadBalance", &Value::Null).await;
     let count = |answer: &Value| answer["data"].as_array().map(Vec::len);
     assert_eq!(count(&after), count(&dictionary));
     assert_eq!(after["data"][0]["dictName"], "by hash");
-    // Once more: nothing is there twice.
+    // A second import of the same archive creates no duplicates.
     fixture.import(&export_of_2_7(), None).await;
     let selectors = fixture.call("GET", "/selector?pageSize=100", &Value::Null).await;
     assert_eq!(selectors["data"]["page"]["totalCount"], 2);
@@ -178,7 +180,7 @@ async fn zip_import_keeps_values_of_the_dictionary_that_share_a_code() {
         json!({"id": id, "type": kind, "dictCode": code, "dictName": name, "dictValue": value, "desc": "of ShenYu",
             "sort": 0, "enabled": true})
     };
-    // As ShenYu has them, and two of somebody's own that say the same.
+    // Entries as in ShenYu, and two custom entries with equal values.
     let export = zip(&[(
         "dict.json",
         json!([
@@ -217,7 +219,7 @@ async fn zip_import_looks_up_each_of_thousands_of_objects_at_once() {
         json!({"id": format!("m{at}"), "appName": "a", "path": format!("/a/{at}"), "rpcType": "dubbo",
             "serviceName": "s", "methodName": "m", "enabled": true})
     };
-    // The last one has a path that another has already.
+    // The path of the last method belongs to another one already.
     let mut methods: Vec<Value> = (0..METHODS).map(method).collect();
     methods.push(json!({"id": "again", "appName": "a", "path": "/a/0", "rpcType": "dubbo", "serviceName": "s",
         "methodName": "m", "enabled": true}));
@@ -225,7 +227,7 @@ async fn zip_import_looks_up_each_of_thousands_of_objects_at_once() {
     assert_eq!(answer["data"]["metaImportSuccessCount"], METHODS, "{answer}");
     let failed = answer["data"]["metaImportFailMessage"].as_str().unwrap_or_default();
     assert!(failed.contains("`/a/0`: The path already exists"), "{answer}");
-    // What was renamed is not found under its old name, and its old name is free.
+    // A renamed object is no longer found under its old name, which another object can then use.
     let renamed = json!([{"id": "m1", "path": "/a/other"}, {"id": "m2", "path": "/a/1"}]);
     let answer = fixture.import(&zip(&[("meta.json", renamed)]), None).await;
     assert_eq!(answer["data"]["metaImportSuccessCount"], 2, "{answer}");
@@ -260,7 +262,7 @@ async fn zip_import_takes_objects_in_the_shape_of_synchronisation() {
         "ruleImportSuccessCount": 1, "authImportSuccessCount": 1})
     );
     let selector = fixture.expect("GET", "/selector/s1", &Value::Null, "detail success").await;
-    // Its plugin is the one of that name here.
+    // The selector refers to the plugin of that name in this admin.
     assert_eq!((&selector["pluginId"], &selector["loged"]), (&json!("5"), &json!(true)));
     assert_eq!(selector["selectorConditions"][0]["operator"], "startsWith");
 }
@@ -294,7 +296,7 @@ async fn zip_export_is_what_an_import_elsewhere_takes() {
     for (before, after) in without_dates(exported).into_iter().zip(again) {
         assert!(before == after, "{} differs", before.0);
     }
-    // Of a namespace that has nothing there is only what all have.
+    // The export of an empty namespace contains only what all namespaces share.
     let files = other.export("/configs/exportByNamespace?namespace=other").await;
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["plugin_handle.json", "dict.json"]);
@@ -319,7 +321,8 @@ async fn zip_export_of_a_selector_whose_nodes_are_gone_brings_none_back() {
         assert_eq!(found[0]["selectorId"], selector.as_str(), "{groups}");
         assert_eq!(found[0]["upstreamDataList"], json!([]), "{groups}");
     }
-    // The same of what gateways fetch, where an admin exports nothing.
+    // The same holds for the groups that gateways fetch, which stand in for an export where an
+    // admin has none.
     let groups = "/configs/fetch?groupKeys=PLUGIN&groupKeys=SELECTOR&groupKeys=DISCOVER_UPSTREAM";
     let groups = fixture.expect("GET", groups, &Value::Null, "success").await;
     let listing = Listing { revision: Revision::ZERO, entries: Vec::new() };

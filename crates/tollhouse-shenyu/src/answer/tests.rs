@@ -1,8 +1,9 @@
-//! Every answer against `golden.txt`: body, ShenYu's status, and HTTP's. `UPDATE_EXPECT=1` writes the file anew.
+//! Tests of every answer against `golden.txt`: body, ShenYu's status, and HTTP's. `UPDATE_EXPECT=1`
+//! rewrites the file.
 
 use super::*;
 
-/// All answers, some with what stands in them, and the plugin that names itself.
+/// All answers, with sample values where they hold one, and the plugin that the message names.
 const ALL: &[(Answer, Option<&str>)] = &[
     (Answer::InternalException, None),
     (Answer::ParameterError, None),

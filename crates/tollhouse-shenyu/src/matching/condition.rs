@@ -10,12 +10,12 @@ use crate::model;
 use crate::model::MatchMode;
 use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
 
-/// Result of a condition. Ordered, so that the minimum of several means "all" and the maximum
-/// "any".
+/// Result of a condition. Ordered, so that the minimum of several results combines them by "and",
+/// and the maximum by "or".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
     No,
-    /// Cannot be evaluated, because it did not compile or its value is malformed.
+    /// The condition cannot be evaluated, because it did not compile or the value is malformed.
     Unknown,
     Yes,
 }
@@ -32,7 +32,7 @@ pub enum ConditionError {
     /// The expression language was removed from ShenYu.
     #[error("`{0}` conditions were removed in ShenYu 2.5; write them with other operators")]
     Removed(String),
-    /// The parameter type needs a name.
+    /// The parameter type, such as `header`, requires a name, which is missing.
     #[error("`paramName` is missing: `{0}` needs a name")]
     Name(String),
     /// The value to compare with is missing.
@@ -157,8 +157,8 @@ impl Conditions {
         )
     }
 
-    /// Returns the anchors under which the index lists the object; `None` if its conditions do not
-    /// restrict the path.
+    /// Returns the anchors (necessary starts of matching paths) under which the index lists the
+    /// object; `None` if its conditions do not restrict the path.
     pub(super) fn anchors(&self) -> Option<Vec<(Anchor, Slashes)>> {
         let mut anchors =
             self.list.iter().map(|condition| condition.as_ref().ok().and_then(Condition::anchor));

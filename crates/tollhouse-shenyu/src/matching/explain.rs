@@ -7,7 +7,8 @@ use super::ranked::Ranked;
 use super::request::Request;
 use crate::model::Condition;
 
-/// Standing of a plugin's selectors and of the chosen selector's rules.
+/// Explanation for one plugin: the standing of its selectors, and of the rules of the chosen
+/// selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// Selectors in the order of choice.

@@ -6,7 +6,8 @@ use super::collapse_slashes;
 use super::condition::Slashes;
 use crate::pattern::Anchor;
 
-/// Ranks of objects by the anchors of their paths. Every list is ascending.
+/// Ranks of objects (positions in the order of choice), by the anchors of their paths. Every list
+/// is ascending.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     counted: Paths,
@@ -42,7 +43,7 @@ struct Prefix {
 }
 
 impl Index {
-    /// Builds an index; `anchors` yields those of each rank in turn.
+    /// Builds an index; `anchors` yields the anchors of each object, in the order of ranks.
     pub(super) fn build(anchors: impl Iterator<Item = Option<Vec<(Anchor, Slashes)>>>) -> Self {
         let mut index = Self::default();
         let (mut counted, mut collapsed) = (HashMap::new(), HashMap::new());

@@ -44,17 +44,18 @@ pub(super) struct Ranked<T> {
     index: Index,
 }
 
-/// Object that a request gets, if any.
+/// Outcome of the choice among the candidates for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
-    /// This object would be better than the one found, but cannot be evaluated.
+    /// This object would take precedence over any match, but cannot be evaluated.
     Unclear(T),
     Found(T),
 }
 
 impl<T> Ranked<T> {
-    /// Ranks the candidates. Returns `before` if it holds these objects in this order.
+    /// Puts the candidates in the order of choice. Returns `before` if it already holds these
+    /// objects in this order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -85,12 +86,12 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    /// Returns the texts of [`Index::whole_paths`].
+    /// Lists the literal paths in the index of the candidates.
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }
 
-    /// Returns the candidate with a rank.
+    /// Returns the candidate at a position in the order of choice.
     pub(super) fn get(&self, rank: u32) -> Option<&T> {
         self.competitors.get(rank as usize).map(|each| &each.value)
     }

@@ -3,7 +3,7 @@
 /// Position of a plugin in the chain, and its treatment of faulty objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
-    /// Order in the chain. The `sort` of a plugin's row takes precedence.
+    /// Position in the plugin chain, unless the plugin's row has a `sort`.
     pub order: i64,
     pub on_fault: OnFault,
 }
@@ -18,7 +18,8 @@ pub enum OnFault {
 }
 
 impl Role {
-    /// Role of a plugin that is not known: it may protect nodes.
+    /// Role of an unknown plugin. Such a plugin may protect nodes, so its faulty objects refuse
+    /// requests.
     pub const UNKNOWN: Self = Self { order: 0, on_fault: OnFault::Refuse };
 }
 

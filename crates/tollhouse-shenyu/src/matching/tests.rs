@@ -1,5 +1,5 @@
-//! Tables of ShenYu's algorithm: conditions, scores, full and custom selectors, what cannot be evaluated.
-//! The index against a search of everything.
+//! Tests of ShenYu's algorithm in tables: conditions, scores, full and custom selectors, and
+//! conditions that cannot be evaluated. The index is compared with a search of all objects.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ const ROLES: Roles = Roles(|plugin| match plugin {
     _ => Role::UNKNOWN,
 });
 
-/// Ids of the selector and the rule, with what became of the others in words.
+/// Returns the ids of the chosen selector and rule, or the outcome in words.
 fn chosen(engine: &Engine, plugin: &str, request: &Asked) -> String {
     match engine.select(plugin, request) {
         Outcome::Off => "off".into(),
@@ -131,7 +131,7 @@ fn chosen(engine: &Engine, plugin: &str, request: &Asked) -> String {
 #[test]
 fn operators_and_param_types() {
     let cases = [
-        // type, operator, name, value, holds
+        // Columns: type, operator, name, value, result.
         ("uri", "match", "/", " /order/** ", true),
         ("uri", "match", "/", "/orders/**", false),
         ("uri", "exclude", "/", "/order/**", false),
@@ -234,7 +234,8 @@ fn plugin_selector_rule_engine_with_scoring_full_custom_continued_and_default_ru
         [named("low", 1, &[uri("=", "/a/1")]), named("last", 2, &[uri("=", "/b")])]
     };
     let cases = [
-        // What there is, beside `one` with its rules; who serves `/a/1`.
+        // Columns: selectors in addition to `one` and its rules; selector and rule chosen for
+        // `/a/1`.
         (vec![selector("two", &both)], "two two-low"),
         (vec![sorted(-9, any(selector("any", &both)))], "one one-low"),
         (vec![sorted(-9, one())], "one one-low"),
@@ -404,10 +405,10 @@ fn times_are_read_as_java_reads_them() {
     }
 }
 
-/// How many objects of one kind there are beside the one that takes the request.
+/// Number of objects of one kind besides the one that matches the request.
 const MANY: usize = 10_000;
 
-/// Counts how often anything is asked of a request.
+/// Request that counts how often conditions read its values.
 struct Counted {
     asked: Asked,
     questions: std::cell::Cell<usize>,
@@ -456,7 +457,7 @@ impl Request for Counted {
 
 #[test]
 fn the_cost_depends_on_the_path_and_not_on_the_number_of_selectors_and_rules() {
-    /// An operator, and the path of the object at a place.
+    /// An operator, and the function that returns the path for the object with a number.
     type Form = (&'static str, fn(usize) -> String);
     let forms: [Form; 5] = [
         ("=", |at| format!("/service-{at}/order/find")),
@@ -472,7 +473,7 @@ fn the_cost_depends_on_the_path_and_not_on_the_number_of_selectors_and_rules() {
                 .iter()
                 .map(|at| selector(&at.to_string(), &[uri(operator, &path(*at))]))
                 .collect();
-            // It wins by its score, and has all rules.
+            // This selector wins by its score, and all rules are below it.
             let all = [uri("startsWith", "/"), uri("endsWith", "find")];
             selectors.push(selector("all", &all));
             let rules: Vec<Rule> = places
@@ -535,7 +536,7 @@ fn what_has_not_changed_is_not_compiled_again_and_what_has_is() {
     assert_eq!(chosen(&third, "divide", &get("/d")), "d no rule");
 }
 
-/// The best by a search of everything.
+/// Returns the id of the best selector, found by a search of all.
 fn linear(selectors: &[Arc<Selector>], path: &str) -> Option<String> {
     let takes = |selector: &&Arc<Selector>| {
         let mut all = selector.condition_list.iter().map(|condition| {
@@ -588,10 +589,10 @@ proptest! {
         }).collect();
         let (plugins, selectors) = (shared(&[plugin("divide")]), shared(&selectors));
         let objects = |selectors| Objects { plugins: &plugins, selectors, roles: ROLES, ..Objects::default() };
-        // What was compiled for some of them goes on in the engine of all.
+        // The engine for all selectors reuses the compiled parts of an engine for some of them.
         let (before, _) = Engine::build(objects(&selectors[selectors.len() / 2..]));
         let (engine, _) = Engine::rebuild(objects(&selectors), Some(&before));
-        // A blank value holds for nothing but `isBlank`.
+        // A blank value satisfies no operator but `isBlank`.
         let expected = linear(&selectors, path).filter(|_| !path.is_empty());
         let expected = expected.map_or_else(|| "no selector".into(), |id| format!("{id} default"));
         prop_assert_eq!(chosen(&engine, "divide", &get(path)), expected);

@@ -19,8 +19,8 @@ pub struct AppAuth {
     /// Whether signatures of the application are accepted.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Whether paths are checked. If absent, they are, so that an application without paths is
-    /// refused.
+    /// Whether the paths of requests are checked; true if absent, so that an application without
+    /// paths is refused.
     #[serde(deserialize_with = "lenient::or_true")]
     pub open: bool,
     /// Values of the header `appParam`, one for each module.
@@ -53,7 +53,7 @@ pub struct AuthPath {
     /// Ant pattern of paths that the application may request.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path: String,
-    /// Whether the entry applies. It grants access, so the default is false.
+    /// Whether the entry applies; false if absent, because an entry grants access.
     #[serde(deserialize_with = "lenient::or_false")]
     pub enabled: bool,
 }

@@ -1,5 +1,5 @@
-//! The objects in the texts of ShenYu 2.6 and 2.7, and in those that people write by hand.
-//! Members that are absent, `null` or in quotes.
+//! Tests of the objects in texts of ShenYu 2.6 and 2.7 and in handwritten ones. Members are absent,
+//! `null` or quoted.
 
 use super::*;
 

@@ -49,7 +49,7 @@ impl AntPattern {
     ///
     /// # Errors
     ///
-    /// If it is too long, or an expression in it is invalid.
+    /// If the pattern is too long, or an expression in it is invalid.
     pub fn compile(text: &str) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong);

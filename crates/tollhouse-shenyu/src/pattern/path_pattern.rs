@@ -26,7 +26,7 @@ impl PathPattern {
     ///
     /// # Errors
     ///
-    /// If it is too long, an expression in it is invalid, or something follows `**`.
+    /// If the pattern is too long, an expression in it is invalid, or something follows `**`.
     pub fn compile(text: &str) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong);

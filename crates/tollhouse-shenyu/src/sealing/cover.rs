@@ -24,7 +24,7 @@ const NAMES: &[&str] = &[
 /// Parts of the names of secret members. `secrect` is a misspelling in ShenYu.
 const PARTS: &[&str] = &["password", "secret", "secrect", "credential"];
 
-/// Deepest nesting of JSON texts within JSON strings that is searched.
+/// Maximum depth to which JSON texts within JSON strings are searched.
 const DEPTH_MAX: u8 = 4;
 
 /// Whether settings, which are JSON text, contain a secret. Other text may contain one, so it

@@ -15,15 +15,16 @@ use super::variable::Source;
 use super::writer::{Batch, Command};
 use crate::catalogue::ProcessMetrics;
 
-/// Size at which a buffer is handed over, in bytes: some hundred lines, so that the costs of the
-/// hand-over and of the system call are negligible, and the disk receives large writes.
+/// Size in bytes at which a buffer is handed to the writer: some hundred lines, so that the costs
+/// of the hand-over and of the system call are negligible, and the disk receives large writes.
 pub const BUFFER_BYTES: usize = 32 * 1024;
 
 /// Maximum number of buffers of one core, including the one being filled. Bounds memory while the
 /// disk is slow.
 pub const BUFFERS_A_CORE: usize = 16;
 
-/// Space in a new buffer beyond [`BUFFER_BYTES`] for the line that exceeds it.
+/// Space in bytes that a new buffer has beyond [`BUFFER_BYTES`], for the line that exceeds that
+/// size.
 const LAST_LINE_BYTES: usize = 4 * 1024;
 
 /// Access log of one core; moves to the core's thread and stays there.

@@ -40,18 +40,19 @@ pub const JSON_FIELDS: &[Variable] = &[
 /// bounds the literal text of a line.
 pub const FORMAT_BYTES_MAX: usize = 4_096;
 
-/// Escaping of text from outside in a format string.
+/// Escaping of text from clients and nodes in the lines of a format string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// `\xHH`; absent values are written as `-`.
+    /// Text is escaped as `\xHH`; absent values are written as `-`.
     Default,
-    /// Escapes of JSON strings; absent values are empty.
+    /// Text is escaped as in JSON strings; absent values are empty.
     Json,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// A dollar sign without a name, or a brace that is not closed.
+    /// A dollar sign has no variable name after it, or a brace is not closed; holds the byte
+    /// offset.
     #[error("a variable name is missing or not closed after the dollar sign at byte {0}")]
     NoName(usize),
     /// The name of the variable is unknown.
@@ -62,7 +63,7 @@ pub enum FormatError {
         /// Known name that resembles it most.
         suggestion: Option<&'static str>,
     },
-    /// A line break or another control character in the literal text.
+    /// The literal text contains a line break or another control character; holds the byte offset.
     #[error("the format has a control character at byte {0}; one request is one line")]
     ControlCharacter(usize),
     /// The format is longer than [`FORMAT_BYTES_MAX`].

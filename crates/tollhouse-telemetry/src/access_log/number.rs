@@ -1,6 +1,6 @@
 //! Formatting of decimal numbers into a byte buffer, faster than `fmt`.
 
-/// Digits of the largest 64-bit number.
+/// Number of digits of the largest 64-bit integer.
 const DIGITS_MAX: usize = 20;
 
 /// Appends `value` in decimal digits.

@@ -1,4 +1,4 @@
-//! The log as a whole: cores, channel, thread, file.
+//! Tests of the log as a whole: cores, channel, thread, file.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn lines_of_all_cores_reach_the_file() {
 fn a_moved_file_is_let_go_when_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, moved) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
-    // The writer is driven by hand: what matters is the order, which threads would blur.
+    // The writer is called directly, because the order of events matters and threads would blur it.
     let metrics = metrics();
     let sink = Target::File(path.clone()).open().expect("the file can be opened");
     let mut writer = Writer::new(sink, metrics);
@@ -70,7 +70,7 @@ fn a_moved_file_is_let_go_when_told() {
     let read = |path: &Path| std::fs::read_to_string(path).expect("the file is there");
     assert_eq!(read(&moved), "before\nbetween\n");
     assert_eq!(read(&path), "after\n");
-    // Addresses of clients and their paths are not for everybody on the machine.
+    // Other users of the machine must not read the addresses and paths of clients.
     for path in [&path, &moved] {
         let mode = std::fs::metadata(path).expect("the file is there").permissions().mode();
         assert_eq!(mode & 0o137, 0, "{} has the mode {mode:o}", path.display());
@@ -91,7 +91,7 @@ fn a_request_to_reopen_reaches_the_writer_before_the_end() {
     assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), Some("200\n"));
 }
 
-/// Says when a write begins and holds it until it is let through.
+/// Signals when a write begins, and blocks the write until the test lets it through.
 struct Gate {
     entered: SyncSender<()>,
     let_through: Receiver<()>,

@@ -137,7 +137,7 @@ pub enum Value<'a> {
     TimeLocal,
     /// End of the request, in ISO 8601.
     TimeIso8601,
-    /// Number or time that is unknown.
+    /// An unknown number or time.
     Nothing,
 }
 

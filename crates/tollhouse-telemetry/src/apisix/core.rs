@@ -22,7 +22,8 @@ static FOLDED_EXTRA: [Cow<'static, [u8]>; EXTRA_LABELS_MAX * Family::COUNT] =
 /// A combination of label values, with its series.
 struct Entry {
     key: Box<[u8]>,
-    /// Several entries may share a series, because labels may be hidden.
+    /// Series of the entry in each metric. Several entries may share a series, because labels may
+    /// be hidden.
     series: [Arc<Series>; Family::COUNT],
 }
 
@@ -65,7 +66,7 @@ impl CoreSeries {
         self
     }
 
-    /// Whether these are the tables for `owner`.
+    /// Whether the tables belong to `owner`.
     #[inline]
     pub(super) fn is_for(&self, owner: &Traffic) -> bool {
         std::ptr::eq(self.owner.as_ptr(), owner)

@@ -169,7 +169,8 @@ impl Hidden {
         self.sets[family.index()]
     }
 
-    /// Labels hidden in every metric; they do not distinguish requests.
+    /// Returns the labels that are hidden in every metric, so that they do not distinguish
+    /// requests.
     #[inline]
     pub(super) fn everywhere(&self) -> LabelSet {
         self.everywhere

@@ -9,7 +9,7 @@ use super::series::{BANDWIDTH_TYPES, LATENCY_TYPES, Series, histogram_cells};
 use super::traffic::{Group, Traffic, sum};
 use crate::access_log::number::push_number;
 
-/// Size from which a piece is returned, in bytes.
+/// Size in bytes at which a piece is returned.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// A page that is being produced.
@@ -38,7 +38,7 @@ enum Position {
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Family(Family),
-    /// Metrics without request labels that are sorted between two families.
+    /// Metrics without request labels whose names sort between two metrics with request labels.
     Process(usize),
 }
 

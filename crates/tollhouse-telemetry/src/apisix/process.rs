@@ -9,7 +9,7 @@ use super::series::push_escaped;
 pub struct ProcessFacts<'a> {
     /// Host name of this machine.
     pub hostname: &'a str,
-    /// Version of APISIX that clients are told.
+    /// Version of APISIX that the gateway claims to be.
     pub version: &'a str,
     pub is_store_reachable: bool,
     /// Revision of the last change of each kind of object: `routes`, `services`, ….
@@ -28,11 +28,11 @@ pub struct ProcessFacts<'a> {
 pub struct Connections {
     /// Number of connections accepted since the start.
     pub accepted: u64,
-    /// Accepted and served since the start.
+    /// Number of connections accepted and served since the start.
     pub handled: u64,
     /// Number of connections open now.
     pub active: u64,
-    /// Open and reading a request's head.
+    /// Number of open connections on which a request head is being read.
     pub reading: u64,
     /// Number of open connections with an active request.
     pub writing: u64,

@@ -18,7 +18,7 @@ pub struct Served<'a> {
     pub values: Values<'a>,
     /// Time from the first byte of the request to the last byte of the response.
     pub request_ms: u64,
-    /// Share of the node in it; `None` if no node was asked.
+    /// Part of `request_ms` that the node took; `None` if the request reached no node.
     pub upstream_ms: Option<u64>,
     pub ingress_bytes: u64,
     pub egress_bytes: u64,
@@ -103,7 +103,7 @@ pub(super) struct Series {
     cells: Box<[AtomicU64]>,
     /// Time of the last count; only maintained if label sets expire.
     touched_s: AtomicU64,
-    /// Set when the core has removed the series from its tables.
+    /// Set once the core has removed the series from its tables.
     is_retired: AtomicBool,
 }
 
@@ -170,7 +170,7 @@ impl Series {
     }
 }
 
-/// Cells of one histogram: the bounded buckets, the unbounded one, the sum.
+/// Returns the number of cells of one histogram: the bounded buckets, the unbounded one, the sum.
 pub(super) fn histogram_cells(settings: &Settings) -> usize {
     settings.buckets_ms().len() + 2
 }

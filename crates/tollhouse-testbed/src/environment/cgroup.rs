@@ -14,7 +14,7 @@ pub(super) struct Limits {
 /// Threshold above which version 1 means "unlimited".
 const MEMORY_BYTES_MAX: u64 = 1 << 60;
 
-/// Reads the limits of the system under a root directory.
+/// Reads the container's limits from the file system below a root directory.
 pub(super) fn limits(root: &Path) -> Limits {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mount = root.join("sys/fs/cgroup");

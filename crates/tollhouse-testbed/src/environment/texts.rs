@@ -1,4 +1,4 @@
-//! Parsers for the system's self-descriptions, and their formatting in reports. Pure.
+//! Parsers of the files in which the system describes itself, and formatters for reports.
 
 /// Formats the short name of a machine: `2C4G`, or in megabytes below one gigabyte: `1C512M`.
 pub(super) fn label(cores: u64, memory_bytes: u64) -> String {
@@ -51,7 +51,7 @@ pub(super) fn load_average(text: &str) -> String {
     text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the descriptor limit in force, and the hard limit.
+/// Returns the soft and the hard limit of open files as text.
 pub(super) fn descriptors_text() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let shown =

@@ -13,8 +13,8 @@ use crate::node::Node;
 /// Points per unit of weight, after division by the common divisor of the weights.
 const POINTS_PER_WEIGHT: u64 = 160;
 
-/// Maximum number of points of a ring, unless it has more nodes: 2 MiB. Greater sums of weights are
-/// scaled down.
+/// Maximum number of points of a ring, which then occupies 2 MiB. Larger sums of weights are scaled
+/// down; every node keeps at least one point.
 pub(crate) const RING_POINTS_MAX: u64 = 262_144;
 
 /// A ring and the set of members that may be picked.

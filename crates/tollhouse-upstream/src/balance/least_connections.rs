@@ -26,8 +26,8 @@ impl PolicyTable for LeastConnectionsTable {
 }
 
 impl LeastConnectionsTable {
-    /// The first member with the least load, counted from a random position, because an idle
-    /// upstream would otherwise send everything to its first node.
+    /// Returns the member with the least load. The search starts at a random position, because an
+    /// idle upstream would otherwise send everything to its first node.
     fn pick_by(&self, choice: &Choice<'_>, active: impl Fn(u32) -> u32) -> Option<u32> {
         let start = below(choice.request.random, self.0.len());
         let (before, after) = self.0.split_at(start);

@@ -26,7 +26,7 @@ pub(crate) struct Schedule {
     cursor: Arc<AtomicUsize>,
 }
 
-/// Turns of the members, by cursor position.
+/// Assignment of cursor positions to members.
 #[derive(Debug)]
 enum TurnTable {
     /// Slots, one per unit of weight.
@@ -65,8 +65,8 @@ impl Schedule {
         if !tried.contains(first) {
             return Some(first);
         }
-        // A retry consumes its turn from the shared cursor; otherwise the successor of a dead node
-        // would get twice its share.
+        // A retry advances the shared cursor; otherwise the successor of a dead node would get
+        // twice its share.
         let free = |step: &usize| !tried.contains(slots[(start + step) % count]);
         let step = (1..count).find(free)?;
         self.cursor.fetch_add(step, Ordering::Relaxed);
@@ -90,8 +90,8 @@ impl Schedule {
     }
 }
 
-/// Turns that a retry examines before it takes any untried member; sufficient unless most of the
-/// weight has been tried.
+/// Maximum number of positions that a retry examines before it takes any untried member; sufficient
+/// unless most of the weight has been tried.
 const STEPS_MAX: usize = 16;
 
 fn turns(members: &[Member]) -> TurnTable {

@@ -25,7 +25,7 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// Requires at least one member with a weight.
+    /// Assigns segments of the line to the members; at least one must have a weight.
     pub(crate) fn new(members: &[Member]) -> Self {
         let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
         let scale = |weight: u32| match u64::from(weight) {
@@ -44,7 +44,7 @@ impl Strides {
         Self { ends, owners, length, stride: stride(length) }
     }
 
-    /// Member whose turn it is at position `turn`.
+    /// Returns the member for the cursor position `turn`.
     pub(crate) fn at(&self, turn: usize) -> u32 {
         let place = (turn as u64 % self.length) * self.stride % self.length;
         let owner = self.ends.partition_point(|end| *end <= place);

@@ -23,11 +23,11 @@ use crate::state::UpstreamState;
 /// Maximum delay until a change of the nodes or of their health affects the schedule.
 const ATTENTION: Duration = Duration::from_secs(1);
 
-/// Shortest interval, so that a configuration cannot cause a busy loop.
+/// Minimum interval between two probes of a node, so that a configuration cannot cause a busy loop.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Divisor: part of the interval over which first probes are spread, so that gateways that start
-/// together do not probe together.
+/// Divisor of the probe interval that yields the period over which first probes are spread, so that
+/// gateways that start together do not probe together.
 const JITTER_DIVISOR: u64 = 10;
 
 pub(crate) struct Checker {

@@ -19,8 +19,8 @@ use tollhouse_net::tls::{Connector, Trust};
 use tollhouse_net::{Stream, connect, proxy_protocol, tls};
 use tollhouse_stdx::Endpoint;
 
-/// Bytes read of a response; the status is in the first 13, and a longer line is not read to its
-/// end.
+/// Maximum number of bytes read of a response. The status is in the first 13; a longer line is not
+/// read to its end.
 const STATUS_LINE_BYTES_MAX: usize = 512;
 
 /// Timeout if the configuration says 0, which would fail every node; equals the schema's default.
@@ -29,7 +29,7 @@ const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Probe {
     pub address: Endpoint,
-    /// Value of `Host` and server name of TLS.
+    /// Host for the `Host` header and for the server name of TLS.
     pub host: String,
     pub checks: Arc<Checks>,
     /// Authorities (PEM) that verify the node's certificate; `None` means the system's.
@@ -60,8 +60,8 @@ pub trait Prober: Send + Sync + 'static {
 
 #[derive(Default)]
 pub struct SocketProber {
-    /// Created at the first https probe that verifies certificates, because reading the system's
-    /// roots takes milliseconds.
+    /// TLS connector that verifies certificates. Created at the first https probe that needs it,
+    /// because reading the system's roots takes milliseconds.
     verifying: OnceLock<Option<Connector>>,
     trusting: OnceLock<Option<Connector>>,
 }
@@ -131,8 +131,8 @@ impl SocketProber {
     }
 }
 
-/// PROXY protocol header for a node that expects one; it states that the probe has no client. A
-/// separate port for checks gets no header, because it is not proxied.
+/// Returns the PROXY protocol header for a node that expects one; the header states that the probe
+/// has no client. A separate port for checks receives none, because it is not proxied.
 fn own_header(probe: &Probe) -> Vec<u8> {
     let mut header = Vec::new();
     let version = probe.proxy_protocol.filter(|_| probe.checks.active.port.is_none());
@@ -146,7 +146,7 @@ fn own_header(probe: &Probe) -> Vec<u8> {
     header
 }
 
-/// The host in the form of a `Host` header.
+/// Formats a host as in a `Host` header.
 pub(crate) fn host_text(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V6(_)) => format!("[{host}]"),
@@ -154,7 +154,8 @@ pub(crate) fn host_text(host: &str) -> String {
     }
 }
 
-/// Bytes of an http probe. Configured values that are invalid in a head are omitted.
+/// Builds the request of an http probe. Configured values that are invalid in a request head are
+/// left out.
 fn request(active: &ActiveCheck, host: &str) -> Vec<u8> {
     let lines = || active.request_headers.iter().filter_map(|line| header_line(line));
     let own_host = lines().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(b"host"));

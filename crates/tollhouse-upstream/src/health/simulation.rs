@@ -1,4 +1,4 @@
-//! Checkers over scripted nodes in virtual time: schedule, changes of health, and changing
+//! Tests of checkers over scripted nodes in virtual time: schedule, changes of health, and changing
 //! snapshots.
 
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ pub(crate) fn checks() -> Checks {
     Checks { active, passive: None }
 }
 
-/// Nodes that respond as told, after a delay.
+/// Nodes that respond as a test configures, after a delay.
 #[derive(Default)]
 struct Nodes {
     outcomes: Mutex<HashMap<Endpoint, ProbeOutcome>>,

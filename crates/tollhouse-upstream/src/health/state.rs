@@ -5,7 +5,7 @@
 use serde::Serialize;
 use tollhouse_model::upstream::Thresholds;
 
-/// State of a node. Only the first two serve.
+/// State of a node. Only `Healthy` and `MostlyHealthy` nodes receive requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -26,7 +26,7 @@ impl Status {
     }
 }
 
-/// Result of a probe or a request for its node.
+/// Result of a probe or a request, as a signal about the health of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A healthy status, or a connection for tcp checks.
@@ -89,7 +89,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// The health after a signal that flips the node at `limit`; 0 ignores the signal.
+    /// Returns the health after a signal. The node flips at the `limit`th such signal in a row;
+    /// with a limit of 0, the signal is ignored.
     #[must_use]
     pub fn after(self, signal: Signal, limit: u8) -> Self {
         let final_status = match signal {
@@ -126,7 +127,8 @@ mod tests {
         timeouts: 3,
     };
 
-    /// `s`uccess, `h`ttp, `t`cp, time`o`ut; the status and the counters after them.
+    /// Returns the status and the counters after `signals`, given as letters: `s`uccess, `h`ttp,
+    /// `t`cp, time`o`ut.
     fn run(signals: &str, limits: &Thresholds) -> String {
         let health = signals.chars().fold(Health::default(), |health, letter| {
             let signal = match letter {

@@ -29,7 +29,7 @@ pub struct HealthSupervisor {
 }
 
 struct Inner {
-    /// Seeds the generators of the checkers.
+    /// Random generator that seeds those of the checkers.
     random: Random,
     /// Upstreams with checks, by key.
     upstreams: HashMap<String, Arc<UpstreamState>>,

@@ -1,4 +1,4 @@
-//! Picks, reports, names and changes of whole upstreams.
+//! Tests of whole upstreams: picks, reports, names and changes.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(crate) fn resolver(names: &[(&str, &[&str])]) -> Arc<Resolver> {
     Resolver::with_source(source, ResolverSettings::default(), Handle::current())
 }
 
-/// An upstream of these nodes, everything else as the schema's defaults.
+/// Returns an upstream of these nodes, with the schema's defaults for everything else.
 pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
     let node = |(text, weight): &(&str, u32)| {
         let (host, port) = text.rsplit_once(':').unwrap();
@@ -86,12 +86,12 @@ fn text(pick: Pick<'_>) -> String {
     }
 }
 
-/// One pick, dropped at once.
+/// Picks a node and drops the pick at once.
 pub(crate) fn ask(state: &UpstreamState) {
     pick(state, &Tried::new());
 }
 
-/// The hosts of some picks.
+/// Returns the hosts of `count` picks.
 pub(crate) fn hosts(state: &UpstreamState, count: usize) -> Vec<String> {
     let ip = |_| match pick(state, &Tried::new()) {
         Pick::Node(picked) => picked.address().ip().expect("an IP address").to_string(),
@@ -100,7 +100,7 @@ pub(crate) fn hosts(state: &UpstreamState, count: usize) -> Vec<String> {
     (0..count).map(ip).collect()
 }
 
-/// The picks of one request that fails everywhere.
+/// Returns the hosts that one request picks if all attempts fail.
 fn attempts(state: &UpstreamState) -> Vec<String> {
     let mut tried = Tried::new();
     let mut seen = Vec::new();
@@ -195,7 +195,7 @@ async fn lower_priorities_serve_when_the_higher_ones_are_unhealthy() {
     assert_eq!(hosts(&state, 3), ["10.0.0.2"; 3]);
     let Pick::Node(second) = pick(&state, &Tried::new()) else { panic!("no node") };
     state.report(&second, Outcome::TimedOut, 0);
-    // Nobody is healthy: health is ignored.
+    // No node is healthy, so health is ignored.
     assert_eq!(hosts(&state, 2), ["10.0.0.1"; 2]);
 }
 
@@ -235,7 +235,8 @@ async fn a_change_of_an_unrelated_field_shares_everything() {
     assert!(Arc::ptr_eq(&before.node_set().unwrap(), &after.node_set().unwrap()));
     assert!(!hosts(&after, 6).contains(&"10.0.0.2".to_owned()));
 
-    // A change of the nodes keeps the health of those that stay, also through the old state.
+    // A change of the nodes keeps the health of remaining nodes, also if it is reported through the
+    // old state.
     let mut fewer = conf;
     fewer.nodes.remove(0);
     let fewer = UpstreamState::build(&fewer, "routes/1", Some(&after), &resolver);
@@ -324,7 +325,7 @@ fn registered(service: &str) -> Upstream {
     discovered(DiscoverySource::Registry, service)
 }
 
-/// Nodes as the registry tells them, each with its age in seconds.
+/// Returns nodes as the registry publishes them, each with its age in seconds.
 fn published(nodes: &[(&str, u32, u64)]) -> Vec<PublishedNode> {
     let one = |(address, weight, age_s): &(&str, u32, u64)| PublishedNode {
         node: upstream(&[(address, *weight)]).nodes.remove(0),
@@ -344,7 +345,7 @@ fn warm(conf: Upstream, window_s: u64) -> Upstream {
     Upstream { warm_up: Some(warm_up), ..conf }
 }
 
-/// How many of a hundred picks go to the node.
+/// Returns how many of a hundred picks choose the node.
 fn hits(state: &UpstreamState, host: &str) -> usize {
     hosts(state, 100).iter().filter(|hit| *hit == host).count()
 }
@@ -373,12 +374,12 @@ async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
     let mut more = nodes;
     more.push(upstream(&[("10.0.0.3:80", 1)]).nodes.remove(0));
     state.publish_nodes(more.into_iter().map(PublishedNode::from).collect());
-    // A pick outlives the set it was made from.
+    // A pick stays valid after its set was replaced.
     assert_eq!(held.node().host(), "10.0.0.1");
     assert!(!hosts(&state, 6).contains(&"10.0.0.1".to_owned()));
     assert!(hosts(&state, 6).contains(&"10.0.0.3".to_owned()));
 
-    // Another policy, the same service: its nodes stay.
+    // A change of the policy keeps the nodes of the service.
     let ewma = Upstream { balance: Policy::Ewma.into(), ..conf };
     let after = UpstreamState::build(&ewma, "routes/1", Some(&state), &resolver(&[]));
     assert_eq!(after.node_count(), 3);
@@ -402,7 +403,7 @@ async fn a_fresh_node_of_the_registry_gets_its_share_step_by_step() {
     steps.change_upstreams(&[UpstreamChange::to(&state)]);
     state.publish_nodes(published(&[("10.0.0.1:80", 100, 900), ("10.0.0.2:80", 100, 900)]));
     assert_eq!(hits(&state, "10.0.0.2"), 50);
-    // It has been registered for long, but it serves only now, as after a spell of bad health.
+    // The node was registered long ago but serves only now, as after a period of bad health.
     let three = published(&[
         ("10.0.0.1:80", 100, 900),
         ("10.0.0.2:80", 100, 900),
@@ -413,7 +414,7 @@ async fn a_fresh_node_of_the_registry_gets_its_share_step_by_step() {
         steps.step(start + Duration::from_secs(at_s));
         let found = hits(&state, "10.0.0.3");
         assert!(expected.contains(&found), "{found} after {at_s} s");
-        // Telling the same again changes nothing.
+        // Publishing the same nodes again changes nothing.
         state.publish_nodes(three.clone());
     }
 }
@@ -425,7 +426,7 @@ async fn first_nodes_of_the_registry_are_as_old_as_it_says() {
     state.publish_nodes(published(&[("10.0.0.1:80", 90, 900), ("10.0.0.2:80", 90, 10)]));
     let found = hits(&state, "10.0.0.2");
     assert!((8..=10).contains(&found), "{found}");
-    // Registered anew where it stood.
+    // The node was registered again at the same address.
     state.publish_nodes(published(&[("10.0.0.1:80", 90, 0), ("10.0.0.2:80", 90, 10)]));
     let found = hits(&state, "10.0.0.2");
     assert!((49..=51).contains(&found), "{found}");
@@ -446,7 +447,7 @@ async fn a_node_that_is_added_to_a_list_starts_slowly_and_the_others_do_not() {
         let found = hits(&after, "10.0.0.2");
         assert!(expected.contains(&found), "{found} after {at_s} s");
     }
-    // An unrelated change does not begin the ramp anew.
+    // An unrelated change does not restart slow start.
     let conf = Upstream { name: Some("new".into()), ..conf };
     let renamed = UpstreamState::build(&conf, "routes/1", Some(&after), &resolver);
     assert_eq!(hits(&renamed, "10.0.0.2"), 50);
@@ -489,7 +490,7 @@ async fn ten_thousand_nodes_of_any_weight_share_by_weight() {
     state.publish_nodes((0..10_000).map(node).collect());
     assert_eq!(state.node_count(), 10_000);
     let picks = hosts(&state, 20_000);
-    // 65,535 of 1,065,435.
+    // The expected share is 65,535 of 1,065,435.
     let heavy = picks.iter().filter(|host| *host == "10.0.0.1").count();
     assert!((1_200..=1_260).contains(&heavy), "{heavy}");
 }

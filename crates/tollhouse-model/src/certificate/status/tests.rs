@@ -1,5 +1,5 @@
-//! Questions and answers, good ones and all sorts of others. Certificates are made here; answers are bytes of
-//! the test kit, signed by whom a test likes.
+//! Tests of OCSP requests, and of valid and invalid responses. Certificates are generated here.
+//! Responses are bytes from the test kit, signed with the key that a test chooses.
 
 use proptest::prelude::*;
 use rcgen::{
@@ -14,7 +14,7 @@ use super::*;
 const NOW: i64 = 1_795_000_000;
 const DAY: i64 = 24 * 3600;
 
-/// Somebody who signs certificates, and answers about them.
+/// Authority that signs certificates and OCSP responses.
 struct Authority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -30,7 +30,7 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate that names a responder, and its key.
+    /// Returns a certificate whose OCSP responder is at `uri`, and its key.
     fn certify(&self, uri: &str, purpose: ExtendedKeyUsagePurpose) -> (Vec<u8>, KeyPair) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec!["a.test".to_owned()]).expect("a name");
@@ -83,7 +83,7 @@ fn somebody_answers_on_its_behalf_who_is_certified_for_that_and_nobody_else() {
     let question = authority.question();
     let (meant, meant_key) = authority.certify("", ExtendedKeyUsagePurpose::OcspSigning);
     let (other, other_key) = authority.certify("", ExtendedKeyUsagePurpose::ServerAuth);
-    // Of the same name, which is all that is like it.
+    // The issuer has the same name, but another key.
     let (stranger, stranger_key) =
         Authority::new("root").certify("", ExtendedKeyUsagePurpose::OcspSigning);
     for (certificates, key, expected) in [
@@ -112,7 +112,7 @@ fn an_answer_holds_between_its_dates() {
         (NOW - DAY, Some(NOW), Err(StatusError::Expired)),
         (NOW + 300, Some(NOW + DAY), Ok(NOW + DAY)),
         (NOW + 301, Some(NOW + DAY), Err(StatusError::NotYet)),
-        // Until when, it may leave open.
+        // `nextUpdate` may be absent.
         (NOW - 10, None, Ok(NOW - 10 + DAY)),
         (NOW - DAY, None, Err(StatusError::Expired)),
     ] {
@@ -183,7 +183,7 @@ fn no_bit_of_a_good_answer_may_be_another() {
     for place in 0..answer.len() {
         let mut other = answer.clone();
         other[place] ^= 1;
-        // What stands outside of the signed part changes nothing that is said.
+        // A change outside the signed part does not change the result.
         if let Ok(found) = question.read(&other, NOW) {
             assert_eq!(found, expected, "byte {place}");
         }

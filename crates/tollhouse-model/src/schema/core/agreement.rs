@@ -381,7 +381,7 @@ fn upstreams_pass_where_they_can_be_read() {
     check_agreement("upstream", upstream_is_read, &objects);
 }
 
-/// The side that accepts an object which the other refuses.
+/// The side, schema or parser, that accepts an object which the other one refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LetThroughBy {
     Schema,

@@ -1,4 +1,5 @@
-//! The schemas of objects: complete, documented, and refusing in the known words.
+//! Tests that the schemas of objects are complete and documented, and that refusals have the
+//! expected texts.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ fn every_document_compiles_and_stands_alone() {
         assert_eq!(core.name(), name);
         let text = core.document().to_string();
         assert!(!text.contains("shared.json"), "{name}: {text}");
-        // It compiles as it is handed out, too.
+        // The document must also compile in the form in which it is published.
         let served: Value = serde_json::from_str(&text).expect("it was written as JSON");
         assert!(Schema::compile(&served).is_ok());
     }
@@ -59,7 +60,7 @@ fn check_all(table: impl IntoIterator<Item = (&'static str, Value, &'static str)
     }
 }
 
-/// Routes that would be good without a few fields.
+/// Checks the verdict on a valid route to which the fields of each row are added.
 fn check_routes(table: impl IntoIterator<Item = (Value, &'static str)>) {
     check_all(table.into_iter().map(|(extra, expected)| {
         let mut route = json!({"uri": "/a", "upstream_id": "1"});
@@ -218,7 +219,7 @@ fn upstreams_are_refused_in_the_known_words() {
     ]);
 }
 
-/// Objects that a schema alone checks.
+/// Checks the verdict of the schema alone on each object.
 fn check_shapes(table: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
     for (name, value, expected) in table {
         let shown = format!("{name} {value}");

@@ -57,7 +57,7 @@ impl Walk<'_> {
         found
     }
 
-    /// Whether faults are collected now. They are not while a branch is only tried.
+    /// Whether faults are collected now; not while a branch is only tried.
     pub(super) fn is_collecting(&self) -> bool {
         self.faults.is_some() && self.voice == Voice::Speaking
     }

@@ -11,7 +11,7 @@ use super::Verdict;
 use super::instance::Instance;
 use crate::json::{Additions, Kind, Piece};
 
-/// Members added to objects of a document, newest last. Undo truncates the log.
+/// Log of the members added to objects of a document, newest last; `undo` truncates it.
 #[derive(Debug, Default)]
 pub(in crate::schema) struct Fills {
     log: Vec<(usize, Box<str>, Value)>,

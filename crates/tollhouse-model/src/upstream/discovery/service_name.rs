@@ -1,4 +1,5 @@
-//! Forms of `service_name`, one function per form. Rows of the table of sources name one of them.
+//! Forms of `service_name`, one function per form. Each row of the table of discovery sources names
+//! one of these functions.
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::reader::Reader;
 pub(super) type ReadName =
     for<'v> fn(&mut Reader<'_>, &'v str, Option<&'v str>) -> Option<(&'v str, &'v str)>;
 
-/// Namespace of a service without one.
+/// Default namespace of a service.
 const NAMESPACE_DEFAULT: &str = "default";
 
 /// Pattern for names of namespaces and services.

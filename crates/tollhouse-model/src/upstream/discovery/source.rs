@@ -47,17 +47,18 @@ pub(super) struct Facts {
     pub(super) aliases: &'static [&'static str],
     /// Name of the source within a sentence.
     origin: &'static str,
-    /// Members of a service within a sentence.
+    /// Word for the members of a service within a sentence, such as `nodes`.
     members: &'static str,
     /// Form of `service_name`, for the schema.
     service_name: &'static str,
     pub(super) read_name: ReadName,
-    /// Arguments in `discovery_args`; if empty, all are ignored with a warning.
+    /// Names of the arguments that `discovery_args` may contain. If the list is empty, all
+    /// arguments are ignored with a warning.
     pub(super) arguments: &'static [&'static str],
     /// Arguments without effect, with the reason.
     pub(super) ignored: &'static [(&'static str, &'static str)],
     first_nodes: FirstNodes,
-    /// Whether the control API reports its upstreams.
+    /// Whether the control API reports the upstreams that use the source.
     is_reported: bool,
 }
 
@@ -112,7 +113,7 @@ impl DiscoverySource {
         Self::ALL.iter().copied().find(|source| source.names().any(|known| known == name))
     }
 
-    /// The name, then the aliases.
+    /// Returns the name of the source, then its aliases.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name()).chain(self.facts().aliases.iter().copied())
     }
@@ -131,7 +132,8 @@ impl DiscoverySource {
         self.facts().first_nodes
     }
 
-    /// Whether the control API reports its upstreams, at `/v1/discovery/` and the name.
+    /// Whether the control API reports the upstreams that use the source, at `/v1/discovery/`
+    /// followed by its name.
     pub fn is_reported(self) -> bool {
         self.facts().is_reported
     }

@@ -1,5 +1,5 @@
-//! Spring's own cases, and a matcher that tries everything beside the compiled one.
-//! The anchor of a pattern against the paths that it takes.
+//! Tests with Spring's own cases, with a matcher that tries everything, and of the anchor of each
+//! pattern against matching paths.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn ant_patterns_take_what_spring_says() {
     let cases = [
-        // pattern, path, taken
+        // Columns: pattern, path, match.
         ("test", "test", true),
         ("/test", "/test", true),
         ("/test", "test", false),
@@ -79,7 +79,7 @@ fn a_run_of_stars_costs_no_more_than_the_product_of_lengths() {
     assert!(!pattern.unwrap().matches(&path));
 }
 
-/// Tries every way to lay the pattern over the path.
+/// Reference matcher: tries every way to apply the pattern to the path.
 fn naive(pattern: &str, path: &str) -> bool {
     fn segment(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
@@ -107,7 +107,7 @@ fn naive(pattern: &str, path: &str) -> bool {
     }
     let slash_counts = tokens.last().is_some_and(|token| *token != "**") || tokens.is_empty();
     let slash_agrees = !slash_counts || pattern.ends_with('/') == path.ends_with('/');
-    // `/a/*` takes `/a/`: the star is the empty end.
+    // `/a/*` matches `/a/`, where the star matches the empty last segment.
     let star_at_end = tokens.last() == Some(&"*")
         && path.ends_with('/')
         && !tokens.contains(&"**")

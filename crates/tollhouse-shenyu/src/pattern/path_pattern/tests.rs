@@ -1,5 +1,5 @@
-//! Spring's own cases, and the anchor of a pattern against the paths that it takes.
-//! What Ant's language has and this one refuses.
+//! Tests with Spring's own cases, of the anchor of each pattern against matching paths, and of
+//! patterns that only Ant's language accepts.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn path_patterns_take_what_spring_says() {
     let cases = [
-        // pattern, path, taken
+        // Columns: pattern, path, match.
         ("/a", "/a", true),
         ("/a", "/a/", false),
         ("/a", "//a", false),
@@ -51,7 +51,7 @@ fn nothing_may_follow_the_rest() {
     }
 }
 
-/// Segment by segment, slashes counted.
+/// Reference matcher: compares segment by segment and counts slashes.
 fn naive(pattern: &str, path: &str) -> bool {
     fn all(tokens: &[&str], segments: &[&str]) -> bool {
         match (tokens, segments) {

@@ -1,4 +1,4 @@
-//! Lines of every format, and formats that are refused.
+//! Tests of lines in every format, and of formats that are refused.
 
 use super::*;
 use crate::access_log::ListedValues;

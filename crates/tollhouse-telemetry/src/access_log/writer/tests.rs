@@ -1,4 +1,4 @@
-//! The disk side under failures, in virtual time.
+//! Tests of the writer when the disk fails, in virtual time.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use super::super::sink::FileSink;
 use super::*;
 
-/// Takes bytes until its room is used up, then says that the disk is full.
+/// Sink that accepts bytes until its space is used up, and then reports a full disk.
 struct SmallDisk {
     text: Arc<Mutex<Vec<u8>>>,
     room: Arc<Mutex<usize>>,
@@ -56,7 +56,7 @@ impl Bench {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Lines written, lines dropped, failures.
+    /// Returns the numbers of lines written, lines dropped, and failures.
     fn counts(&self) -> (u64, u64, u64) {
         let metrics = &self.metrics;
         (

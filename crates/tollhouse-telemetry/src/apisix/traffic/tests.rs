@@ -1,4 +1,4 @@
-//! Requests in, page out.
+//! Tests that count requests and check the resulting page.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ fn samples(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(is_sample).map(str::to_owned).collect()
 }
 
-/// Everything that follows the labels that are the same for all of these tests.
+/// Labels that end every label set and are equal in all of these tests.
 const REST: &str = "request_type=\"traditional_http\",request_llm_model=\"\",llm_model=\"\"";
 
 #[test]

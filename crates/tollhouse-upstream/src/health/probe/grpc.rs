@@ -15,7 +15,7 @@ use tollhouse_stdx::MemoryBudget;
 
 use super::ProbeOutcome;
 
-/// Bytes kept of a response; its message needs seven with the prefix.
+/// Maximum number of body bytes kept of a response. The message needs seven, including its prefix.
 const ANSWER_BYTES_MAX: usize = 64;
 /// Length of a message's prefix: the compression flag and four bytes of length.
 const PREFIX_BYTES: usize = 5;
@@ -140,7 +140,7 @@ impl Application for Answer {
         }
     }
 
-    /// The request was sent whole.
+    /// Does nothing, because the whole request has been sent.
     fn send(&mut self, _: &mut Connection, _: StreamId) {}
 }
 

@@ -1,4 +1,4 @@
-//! Bytes of probes, and probes over real sockets on the loop-back interface.
+//! Tests of the bytes of probes, and of probes over real sockets on the loopback interface.
 
 use std::net::SocketAddr;
 
@@ -176,11 +176,11 @@ async fn a_refused_connection_is_a_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_is_a_time_out() {
-    // Time passes by itself while nothing but the timer is awaited.
+    // Virtual time advances by itself while only the timer is awaited.
     assert_eq!(probe_against(None, CheckKind::Http).await, ProbeOutcome::TimedOut);
 }
 
-/// An https node with a certificate that nobody has signed.
+/// Runs an https node whose certificate is not signed by a trusted authority.
 async fn https_node(listener: TcpListener) {
     let chain = include_bytes!("../../../testdata/node_certificate.pem");
     let key = include_bytes!("../../../testdata/node_key.pem");

@@ -158,7 +158,7 @@ impl<A: Application> Session<A> {
         Ok(())
     }
 
-    /// Reads once. If so much output is pending that there is no room for replies, writes first.
+    /// Reads once. If so much output is pending that it leaves no room for replies, writes first.
     /// Returns the number of bytes.
     ///
     /// # Errors

@@ -2,13 +2,16 @@
 //! peer is gone, or a deadline of the protocol has passed.
 
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_h2::driver::{End, Transport};
+use tollhouse_h2::{Connection, ErrorCode as Http2Code};
+use tollhouse_stdx::Random;
 
+use super::limits;
 use super::liveness::{Liveness, Look};
-use super::session::Session;
+use super::session::{Session, Streams};
 use crate::connection::buffer::BufferPool;
 use crate::connection::link::Link;
 use crate::settings::LINGER_TIME;
@@ -17,6 +20,26 @@ use crate::worker::Worker;
 
 /// Interval in milliseconds between checks of the protocol's deadlines.
 const TICK_MS: u64 = 1000;
+
+/// Creates the server side of a connection; its first bytes have not been processed yet.
+pub(super) fn server(worker: &Worker, is_encrypted: bool) -> Rc<Session> {
+    let (limits, now_ms) = (&worker.settings.limits, worker.clock.now_ms());
+    let codec = Connection::server(limits::for_clients(limits), &limits.memory, now_ms);
+    session(worker, codec, is_encrypted)
+}
+
+/// Creates the client side of a new connection.
+pub(super) fn client(worker: &Worker, is_encrypted: bool) -> Rc<Session> {
+    let (budget, now_ms) = (&worker.settings.limits.memory, worker.clock.now_ms());
+    let codec = Connection::client(limits::for_nodes(), budget, now_ms);
+    session(worker, codec, is_encrypted)
+}
+
+fn session(worker: &Worker, codec: Connection, is_encrypted: bool) -> Rc<Session> {
+    let random = Random::seeded(worker.random_u64());
+    let streams = Streams::new(worker.clock.now_ms(), random, is_encrypted);
+    Rc::new(Session::new(codec, streams))
+}
 
 /// State of the task of one connection.
 pub(super) struct Driver<'a> {

@@ -20,8 +20,7 @@ use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use self::shared::{NodeConnection, Opening, OpeningPermit};
-use super::connection::Driver;
-use super::session;
+use super::connection::{self, Driver};
 use crate::connection::link::Link;
 use crate::snapshot::upstream::UpstreamTerms;
 use crate::stages::attempt::error::AttemptError;
@@ -99,7 +98,7 @@ impl OpeningGuard {
     /// Begins to serve the connection, whose streams requests take.
     fn share(&self, stream: Stream) {
         let (worker, key) = (&self.worker, &self.opening.key);
-        let session = session::client(worker, stream.is_encrypted());
+        let session = connection::client(worker, stream.is_encrypted());
         let connection = Rc::new(NodeConnection::new(session, self.opening.bounds));
         worker.node_connections.add(key, Rc::clone(&connection));
         let socket = UpstreamConnection::new(Link::new(stream), &worker.metrics);

@@ -10,9 +10,9 @@ use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use super::cancellations::{Conduct, Share};
-use super::connection::Driver;
+use super::connection::{self, Driver};
 use super::head::Kind;
-use super::session::{self, OpenedStream, Session};
+use super::session::{OpenedStream, Session};
 use super::stream::Http2Stream;
 use crate::answer::error;
 use crate::connection::after::After;
@@ -35,7 +35,7 @@ pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// Serves a connection until it ends; its first bytes are in the client's buffer.
 pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> After {
     worker.clock.refresh();
-    let session = session::server(worker, client.is_encrypted());
+    let session = connection::server(worker, client.is_encrypted());
     worker.metrics.downstream_http2_connections.increment();
     client.requests = 0;
     let mut serving = Serving {

@@ -6,7 +6,6 @@
 mod events;
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use tollhouse_h2::driver::{self, StreamTable, WakerSlot};
@@ -20,8 +19,7 @@ use super::head::{DecodedHead, Kind};
 use super::inbound::{Inbound, Room};
 use super::liveness::Signs;
 use super::outbound::{Outbound, Sender, WriteResult};
-use super::{limits, request_head};
-use crate::worker::Worker;
+use super::request_head;
 
 /// Pending output in bytes above which new requests use another connection.
 const REQUESTS_WAITING_BYTES_MAX: usize = 128 * 1024;
@@ -54,7 +52,6 @@ pub(crate) struct Streams {
     crowded: Vec<StreamId>,
     /// Streams opened by a client that no task serves yet.
     pub(super) opened: Vec<OpenedStream>,
-    /// Keys of WebSocket handshakes.
     random: Random,
     is_encrypted: bool,
     /// Whether the socket has failed or ended.
@@ -102,23 +99,9 @@ pub(super) struct OpenedStream {
     pub(super) kind: Kind,
 }
 
-/// Creates the server side of a connection; its first bytes have not been processed yet.
-pub(super) fn server(worker: &Worker, is_encrypted: bool) -> Rc<Session> {
-    let (limits, now_ms) = (&worker.settings.limits, worker.clock.now_ms());
-    let codec = Connection::server(limits::for_clients(limits), &limits.memory, now_ms);
-    Rc::new(Session::new(codec, Streams::new(worker, is_encrypted)))
-}
-
-/// Creates the client side of a new connection.
-pub(super) fn client(worker: &Worker, is_encrypted: bool) -> Rc<Session> {
-    let (budget, now_ms) = (&worker.settings.limits.memory, worker.clock.now_ms());
-    let codec = Connection::client(limits::for_nodes(), budget, now_ms);
-    Rc::new(Session::new(codec, Streams::new(worker, is_encrypted)))
-}
-
 impl Streams {
-    fn new(worker: &Worker, is_encrypted: bool) -> Self {
-        let now_ms = worker.clock.now_ms();
+    /// Creates the streams of a new connection; `random` makes keys of WebSocket handshakes.
+    pub(super) fn new(now_ms: u64, random: Random, is_encrypted: bool) -> Self {
         Self {
             table: StreamTable::default(),
             rooms: Vec::new(),
@@ -127,7 +110,7 @@ impl Streams {
             written_request: RequestHead::default(),
             crowded: Vec::new(),
             opened: Vec::new(),
-            random: Random::seeded(worker.random_u64()),
+            random,
             is_encrypted,
             is_lost: false,
             resets: Bucket::default(),

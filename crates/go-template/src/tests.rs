@@ -1,5 +1,4 @@
-//! Tests of templates: what is filled in, what is refused and how that is said.
-//! Random values come of a fixed seed.
+//! Tests of templates: output, refusals, and error texts. Random values have a fixed seed.
 
 use proptest::prelude::*;
 use tollhouse_stdx::Random;

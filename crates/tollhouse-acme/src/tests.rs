@@ -23,10 +23,10 @@ use crate::keeper::{Parts, Renewer};
 use crate::listing::{CertificateView, Listing};
 use crate::settings::Settings;
 
-/// When every test begins, in Unix time.
+/// Start of every test, in Unix time.
 pub(crate) const BEGIN_S: u64 = 1_767_225_600;
 
-/// The wall's clock, which moves with the runtime's.
+/// Wall clock that advances with the virtual clock of the runtime.
 #[derive(Clone)]
 pub(crate) struct VirtualClock(Instant);
 
@@ -36,7 +36,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// What this node answers.
+/// Responder that stores the pending challenges of a node.
 #[derive(Default)]
 pub(crate) struct TestResponder(Mutex<Vec<PendingChallenge>>);
 
@@ -52,7 +52,7 @@ impl TestResponder {
     }
 }
 
-/// A world of one store, one authority and any number of nodes.
+/// Test environment: one store, one authority, and any number of nodes.
 pub(crate) struct World {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keyring: Arc<Keyring>,
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
 }
 
-/// A node that runs.
+/// Running node.
 pub(crate) struct Node {
     pub(crate) listing: Listing,
     pub(crate) answered: Arc<TestResponder>,
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Starts a node. The authority looks at what it answers.
+    /// Starts a node. The authority verifies challenges at this node.
     pub(crate) fn node(&self, name: &str) -> Node {
         let keeper = Renewer::new(Parts {
             settings: self.settings.clone(),
@@ -112,7 +112,7 @@ impl World {
         Node { listing, answered, stop, task }
     }
 
-    /// The certificate of an object, if there is one.
+    /// Returns the `ssls` object for a host, if it exists.
     pub(crate) async fn certificate(&self, host: &str) -> Option<serde_json::Value> {
         let key = format!("/apisix/ssls/acme-{host}");
         let entry = self.store.get(&key).await.expect("memory")?;
@@ -121,26 +121,27 @@ impl World {
 }
 
 impl Node {
-    /// Ends it in good order.
+    /// Stops the node gracefully.
     pub(crate) async fn stop(self) {
         drop(self.stop);
         self.task.await.expect("no panic");
     }
 
-    /// Ends it as `kill -9` does: nothing more is done.
+    /// Ends the node at once, as `kill -9` does.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 
-    /// How the only certificate stands.
+    /// Returns the state of the only certificate.
     pub(crate) async fn view(&self) -> CertificateView {
         self.listing.list().await.expect("memory").remove(0)
     }
 
-    /// Waits until the first certificate stands as wished.
+    /// Waits until the state of the first certificate satisfies `is_so`.
     pub(crate) async fn until(&self, is_so: impl Fn(&CertificateView) -> bool) -> CertificateView {
-        // Closely at first, so that what passes by is seen; weeks then take a few hundred looks.
+        // Steps are short at first, so that brief states are seen; weeks then take a few hundred
+        // steps.
         for step_s in (0..3_600).map(|_| 1).chain((0..2_000).map(|_| 600)) {
             let view = self.view().await;
             if is_so(&view) {
@@ -152,7 +153,7 @@ impl Node {
     }
 }
 
-/// So many seconds go by.
+/// Advances the virtual time by this number of seconds.
 pub(crate) async fn pass_s(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

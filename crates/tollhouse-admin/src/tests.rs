@@ -1,5 +1,5 @@
-//! Tests over the whole: calls go in as clients send them, answers are checked as clients see them.
-//! One file a part of the API; here is what they share.
+//! Tests of the whole API: calls as clients send them, and answers as clients get them. Each part
+//! of the API has a file; this file contains what they share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ mod transfer;
 mod warnings;
 mod wrapper;
 
-/// A key of each role.
+/// Keys of the roles admin, operator and viewer.
 const ADMIN: &str = "edd1c9f034335f136f87ad84b625c8f1";
 const OPERATOR: &str = "0f34ac2c1b8a4c1e9d0f5e6a7b8c9d0e";
 const VIEWER: &str = "4054f7cf07e344346cd3f287985e76a2";
@@ -116,7 +116,7 @@ impl Fixture {
         Self::over(store, options).await
     }
 
-    /// The same store behind an Admin API that knows a process.
+    /// Replaces the Admin API by one over the same store with data about a process.
     async fn put_console(&mut self, console: Arc<dyn crate::ConsoleSource>) {
         let parts =
             Parts { console: Some(console), ..parts(Arc::clone(&self.store), options(), None) };
@@ -191,7 +191,7 @@ fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Byt
         .expect("it is a request")
 }
 
-/// A route that goes nowhere in particular.
+/// Returns a route to an arbitrary node.
 fn route() -> Value {
     json!({"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1980": 1}}})
 }

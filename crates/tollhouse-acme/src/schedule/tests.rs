@@ -1,4 +1,4 @@
-//! When certificates are renewed, and how long failures wait.
+//! Due times of renewals, and waits after failures.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! An authority in memory, which does as the script says. It takes any signature, and sees challenges
-//! answered by the nodes that it was shown.
+//! Authority in memory with scripted behaviour. It accepts any signature, and verifies challenges
+//! at the nodes that were registered with it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,39 +19,39 @@ use super::{TestResponder, VirtualClock};
 use crate::clock::Clock;
 use crate::transport::{Exchange, Transport, TransportError};
 
-/// The URL of a path here.
+/// Returns the URL of a path of the authority.
 pub(crate) fn url(path: &str) -> String {
     format!("https://ca.test{path}")
 }
 
-/// What goes wrong, once.
+/// Fault of a single response.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// A status, and for how many seconds to wait.
+    /// Error status, and the seconds in `Retry-After`.
     Later(u16, Option<u64>),
-    /// Half of the body.
+    /// Only the first half of the body is sent.
     Truncated,
     NoAnswer,
-    /// A problem of that name, with status 403.
+    /// Problem document with this type, and status 403.
     Problem(&'static str),
-    /// The request never comes back.
+    /// The request gets no response.
     Silent,
 }
 
-/// How the authority behaves.
+/// Behaviour of the authority.
 #[derive(Debug, Clone)]
 pub(crate) struct Behaviour {
-    /// Life of certificates, in seconds.
+    /// Lifetime of certificates, in seconds.
     pub(crate) life_s: u64,
-    /// Whether challenges come out well.
+    /// Whether challenges succeed.
     pub(crate) sees_answers: bool,
-    /// The window of renewal, and for how many seconds it holds.
+    /// Start and end of the renewal window, and the seconds until it should be requested again.
     pub(crate) window_s: Option<(u64, u64, u64)>,
-    /// Whether every second request is refused for its nonce.
+    /// Whether the nonce of every second request is refused.
     pub(crate) refuses_nonces: bool,
-    /// Whether an account takes an external one.
+    /// Whether a new account needs an external account.
     pub(crate) wants_external_account: bool,
-    /// The name that certificates are for, whatever was asked for.
+    /// Name in issued certificates, in place of the requested one.
     pub(crate) wrong_name: Option<&'static str>,
 }
 
@@ -67,7 +67,7 @@ struct State {
     faults: VecDeque<(&'static str, Fault)>,
     orders: Vec<Order>,
     accounts: usize,
-    /// Which path was asked for, and when.
+    /// Time and path of each request.
     log: Vec<(u64, String)>,
     visited: Vec<Arc<TestResponder>>,
     nonces: u64,
@@ -117,19 +117,19 @@ impl Directory {
         change(&mut self.lock().behaviour);
     }
 
-    /// The next request whose path begins so goes wrong.
+    /// Makes the next request with this path prefix fail.
     pub(crate) fn fail(&self, path: &'static str, fault: Fault) {
         self.lock().faults.push_back((path, fault));
     }
 
-    /// When paths that begin so were asked for.
+    /// Returns the times of requests with this path prefix.
     pub(crate) fn asked_s(&self, path: &str) -> Vec<u64> {
         let state = self.lock();
         let asked = state.log.iter().filter(|(_, asked)| asked.starts_with(path));
         asked.map(|(at_s, _)| *at_s).collect()
     }
 
-    /// How many orders were taken.
+    /// Returns the number of orders.
     pub(crate) fn orders(&self) -> usize {
         self.lock().orders.len()
     }
@@ -301,7 +301,8 @@ fn challenge(order: &Order, number: usize) -> Value {
         "type": "http-01", "url": url(&format!("/chall/{number}")), "status": status,
         "token": format!("token-{number}"),
     });
-    // It is told when it is asked how it went, as authorities do that look behind the answer.
+    // The challenge fails when its state is requested, as with authorities that verify challenges
+    // after their response.
     if let (Some(error), "invalid") = (&order.error, status) {
         value["error"] = error.clone();
     }
@@ -325,7 +326,7 @@ fn payload_of(body: &[u8]) -> Value {
     serde_json::from_slice(&payload).unwrap_or_default()
 }
 
-/// The way to it.
+/// Transport to the authority.
 pub(crate) struct Client(Arc<Directory>);
 
 impl Transport for Client {

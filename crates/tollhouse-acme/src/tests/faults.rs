@@ -1,4 +1,4 @@
-//! The authority or the store fails.
+//! Failures of the authority and the store.
 
 use std::sync::Arc;
 
@@ -68,7 +68,8 @@ async fn answers_that_are_cut_cost_a_wait_and_no_second_order() {
         assert_eq!(world.directory.orders(), 1, "{path}");
         node.stop().await;
     }
-    // Of these two, what was cut is not known any more.
+    // The content of a truncated response to one of these paths is lost, so that a second order may
+    // be created.
     for path in ["/dir", "/new-order"] {
         let world = World::new(&[HOST]);
         world.directory.fail(path, Fault::Truncated);

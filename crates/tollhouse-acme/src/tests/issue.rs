@@ -1,4 +1,4 @@
-//! A certificate is got, and lies where it is served.
+//! A certificate is obtained and stored as an object in service.
 
 use super::directory::Fault;
 use super::{BEGIN_S, World};
@@ -62,7 +62,7 @@ async fn many_names_are_ordered_side_by_side_and_each_once() {
     let hosts: Vec<String> = (0..25).map(|number| format!("h{number}.example")).collect();
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
     let world = World::new(&hosts);
-    // One that does not answer holds up nobody but itself.
+    // An order without a response delays no other order.
     world.directory.fail("/finalize/0", Fault::Silent);
     let node = world.node("one");
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! Several nodes, and nodes that are killed.
+//! Clusters of nodes, and nodes that are killed.
 
 use super::directory::Fault;
 use super::{World, pass_s};
@@ -10,7 +10,8 @@ const HOST: &str = "a.example";
 async fn of_two_nodes_one_orders_and_both_answer() {
     let world = World::new(&[HOST]);
     let nodes = [world.node("one"), world.node("two")];
-    // Asked once the challenge is known everywhere; while it is asked, all nodes answer alike.
+    // The authority is notified once all nodes know the challenge. Until it responds, all nodes
+    // give the same answer.
     world.directory.fail("/chall/", Fault::Silent);
     for _ in 0..60 {
         pass_s(1).await;

@@ -1,4 +1,5 @@
-//! Certificates are renewed ahead of their end, and the old one is served until the new one can be.
+//! Certificates are renewed before they expire, and the old one is served until the new one is
+//! ready.
 
 use super::directory::Fault;
 use super::{BEGIN_S, World, pass_s};
@@ -40,7 +41,7 @@ async fn a_window_that_moves_to_the_past_renews_now_and_once() {
             break;
         }
     }
-    // The new certificate has a window of its own.
+    // The new certificate has another renewal window.
     let later = (BEGIN_S + 6 * DAY_S, BEGIN_S + 7 * DAY_S, 3600);
     world.directory.behave(|it| it.window_s = Some(later));
     pass_s(DAY_S).await;

@@ -1,4 +1,4 @@
-//! Who may call, and what every answer says whoever calls.
+//! Access checks, and headers that every answer has.
 
 use super::*;
 use crate::{ApiVersion, Cors, Encryption, KeyCheck, ServerToken, Sessions};

@@ -1,4 +1,4 @@
-//! Bodies: how large, of what type, and what is said of those that cannot be read.
+//! Request bodies: size limits, content types, and errors about invalid bodies.
 
 use super::*;
 use crate::limits::BODY_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! What is kept of writes: rows about them, who may see what, and how a change is taken back.
+//! List of changes: the rows about writes, their visibility, and undo.
 
 use tollhouse_model::change_row::FOLDER;
 
@@ -87,7 +87,7 @@ async fn a_change_that_is_taken_back_leaves_the_bytes_that_were_there() {
     let rows = fixture.changes("").await;
     assert_eq!(fixture.undo(&rows[0]).await.status, 200);
     assert_eq!(fixture.stored("routes/1").await, first);
-    // And that is a change like any other.
+    // The undo is a change like any other.
     let rows = fixture.changes("").await;
     assert_eq!(deeds(&rows), ["undo", "replace", "create"]);
     assert_eq!(rows[0]["undoes"], rows[1]["name"]);
@@ -215,7 +215,7 @@ async fn many_who_write_one_object_at_once_all_succeed() {
     assert!(statuses.iter().all(|status| matches!(status, 200 | 201)), "{statuses:?}");
     let rows = fixture.changes("").await;
     assert_eq!((rows.len(), deeds(&rows).last()), (40, Some(&"create")));
-    // Each tells of what the one before it has left.
+    // The object before each change is the object after the previous change.
     let one = |row: &Value| format!("/changes/{}", row["name"].as_str().expect("a name"));
     let mut later: Option<Value> = None;
     for row in &rows {
@@ -239,7 +239,7 @@ async fn an_operator_writes_and_reads_no_secret_in_the_clear() {
     assert_eq!(fixture.send(write).await.status, 201);
     let read = fixture.call_as(key, "GET", "/consumers/jack").await;
     assert!(read.status == 200 && !read.text.contains("key-of-jack"), "{read:?}");
-    // What is read can be written back, and hides what it hid.
+    // An object that was read can be written back, and its secrets stay sealed.
     let mut value = read.json()["value"].clone();
     for time in ["create_time", "update_time"] {
         value.as_object_mut().expect("an object").remove(time);

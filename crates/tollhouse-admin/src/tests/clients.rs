@@ -1,4 +1,4 @@
-//! What programs that manage gateways send, in their order, as they send it.
+//! Sequences of calls as programs that manage gateways send them.
 
 use super::*;
 
@@ -54,7 +54,7 @@ async fn adc_pings_dumps_and_syncs() {
     assert_eq!(fixture.delete(&format!("/services/{service_id}")).await.status, 200);
 }
 
-/// The dashboard: pages, filters, plugin catalogues, and 404 for no credentials.
+/// The dashboard: pages, filters, plugin catalogues, and 404 for an empty list of credentials.
 #[tokio::test]
 async fn the_dashboard_finds_its_way() {
     let fixture = Fixture::new().await;
@@ -103,7 +103,8 @@ async fn terraform_sees_drift() {
     assert_eq!(fixture.delete("/upstreams/u1").await.status, 404);
 }
 
-/// Recipes with curl: bodies arrive labelled as forms, and with a byte order of their own.
+/// Documented calls with curl, whose bodies have the content type of forms, and may begin with a
+/// byte order mark.
 #[tokio::test]
 async fn recipes_with_curl_work_as_printed() {
     let fixture = Fixture::new().await;

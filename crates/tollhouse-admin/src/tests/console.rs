@@ -1,4 +1,4 @@
-//! The console: signing in, its page, and what it is told.
+//! The console: sign-in, its page, and its calls.
 
 use hyper::http::request::Builder;
 
@@ -10,7 +10,7 @@ use crate::{
     RequestFilter, Sessions,
 };
 
-/// A process that says one thing.
+/// Process whose answers are constant.
 pub(super) struct Quiet;
 
 impl ConsoleSource for Quiet {
@@ -155,7 +155,7 @@ async fn session(fixture: &Fixture, key: &str) -> Session {
     Session { cookie, proof }
 }
 
-/// The request as the page of a signed-in browser makes it.
+/// Adds the headers with which the page of a signed-in browser sends a request.
 fn signed(mut builder: Builder, session: &Session) -> Builder {
     let headers = builder.headers_mut().expect("it is a request");
     headers.insert("Cookie", session.cookie.parse().expect("it is a value"));
@@ -279,7 +279,8 @@ async fn forged_and_outlived_cookies_are_refused() {
         let request = signed(page("GET", "/console/v1/overview"), &forged);
         assert_eq!(fixture.send(empty(request)).await.status, 401, "{line}");
     }
-    // Another secret, as of another gateway; another key, as after it was changed.
+    // Sessions are invalid with another secret, as in another gateway, and with another key, as
+    // after a change of the key.
     let other = Fixture::with(with_sessions(b"other")).await;
     let mut changed = with_sessions(b"secret");
     changed.keys.retain(|key| key.key != ADMIN);
@@ -309,7 +310,7 @@ async fn a_viewer_reads_and_explains_and_writes_nothing() {
     let session = session(&fixture, VIEWER).await;
     let question = json!({"url": "http://a/"});
     let explain = signed(page("POST", "/console/v1/explain"), &session);
-    // There is no process behind this one.
+    // This fixture has no process.
     assert_eq!(fixture.send(with_body(explain, &question)).await.status, 503);
     let write = signed(page("PUT", "/apisix/admin/routes/1"), &session);
     assert_eq!(fixture.send(with_body(write, &route())).await.status, 401);
@@ -605,13 +606,13 @@ async fn an_object_tells_where_its_secrets_stand_and_who_names_it() {
     let rows = get("objects/secrets?q=vault").await.json();
     assert_eq!((&rows["total"], &rows["rows"][0]["id"]), (&json!(1), &json!("vault/1")));
     assert!(!rows.to_string().contains("token"), "{rows}");
-    // Who names a keeper goes without where it is gone.
+    // A secret manager can be deleted although an object refers to it.
     assert_eq!(fixture.delete("/secrets/vault/1").await.status, 200);
     let consumer = get("objects/consumers/jack").await.json();
     assert_eq!(consumer["uses"][0]["exists"], json!(false));
 }
 
-/// Routes in an order of creation that is none of their names.
+/// Creates routes in an order that differs from that of their names.
 async fn listed_routes() -> Fixture {
     let mut fixture = Fixture::new().await;
     fixture.put_console(Arc::new(Quiet)).await;

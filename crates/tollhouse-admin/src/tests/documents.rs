@@ -1,4 +1,4 @@
-//! Whole documents: checked in any mode, kept in standalone mode.
+//! Whole documents: validation in any mode, and replacement in standalone mode.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use tollhouse_store::{InService, Revision};
 use super::*;
 use crate::{Document, DocumentSink, Mode};
 
-/// Remembers what it was given.
+/// Sink that stores the documents that it receives.
 #[derive(Debug, Default)]
 struct Memory(Mutex<Vec<Document>>);
 

@@ -1,4 +1,4 @@
-//! What lies encrypted in the store, what comes back, and what never does.
+//! Secrets: values that are stored encrypted, and values that answers contain.
 
 use base64::Engine;
 
@@ -74,7 +74,7 @@ async fn a_viewer_reads_no_secret() {
         let plain = secret.as_str().expect(path);
         let answer = fixture.put(path, &value).await;
         assert_eq!(answer.status, 201, "{answer:?}");
-        // Keepers are answered as they were sent.
+        // Secret managers are returned as they were sent.
         let is_plain = answer.text.contains("open-sesame") || answer.text.contains("PRIVATE");
         assert_eq!(is_plain, path.starts_with("/secrets"), "{path}");
         let (one, list) = (path.to_owned(), path.rsplit_once('/').expect(path).0.to_owned());
@@ -85,7 +85,7 @@ async fn a_viewer_reads_no_secret() {
             assert!(!shown.text.contains("PRIVATE"), "{asked}: {}", shown.text);
         }
         let shown = fixture.get(path).await.json()["value"].pointer(place).cloned();
-        // A private key is shown to nobody.
+        // A private key is never returned.
         let is_private = plain.starts_with("---");
         assert_eq!(shown.as_ref() == Some(&secret), !is_private, "{path}");
         let at_rest = stored(&fixture, &format!("/apisix{path}")).await.to_string();
@@ -226,7 +226,7 @@ async fn certificates_of_upstreams_are_of_clients() {
     assert!(!at_rest.contains("PRIVATE"), "{at_rest}");
 }
 
-/// The same store with values that say that they are sealed, and are never sealed twice to the same text.
+/// Fixture whose sealed values carry a mark and are randomised.
 async fn with_marks() -> Fixture {
     let mut fixture = Fixture::new().await;
     let keyring = Arc::new(Keyring::generate().expect("there are random numbers"));

@@ -1,4 +1,4 @@
-//! Lists: their order, pages and filters, and what they cost.
+//! Lists: order, pages and filters, and the number of store reads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ use super::*;
 async fn many(count: usize) -> Fixture {
     let fixture = Fixture::new().await;
     for number in 0..count {
-        // Ids fall while revisions rise.
+        // Ids descend while revisions ascend.
         let id = 99 - number;
         let mut value = route();
         value["name"] = format!("name-{number}").into();
@@ -102,7 +102,7 @@ async fn filters_narrow_a_list_before_it_is_paged() {
     assert_eq!(services["total"], 1, "only what names others is filtered by it");
 }
 
-/// A store that counts what is read of it.
+/// Store that counts reads.
 struct Counting {
     inner: Arc<dyn Store>,
     lists: AtomicUsize,
@@ -110,7 +110,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// How often all of a collection was read, and how many objects alone, since the last look.
+    /// Returns the number of listings and the number of single reads since the last call.
     fn reads(&self) -> (usize, usize) {
         (self.lists.swap(0, Ordering::Relaxed), self.gets.swap(0, Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! What every resource does: the verbs, their statuses, and the shape of answers.
+//! Behaviour of every resource: methods, statuses, and format of answers.
 
 use super::*;
 
@@ -146,7 +146,7 @@ async fn times_are_not_for_clients_to_say() {
     }
 }
 
-/// A route with further fields.
+/// Returns a route with further fields.
 fn with(fields: Value) -> Value {
     let mut route = route();
     for (name, value) in fields.as_object().expect("they are fields") {
@@ -155,7 +155,7 @@ fn with(fields: Value) -> Value {
     route
 }
 
-/// Objects that are refused, each with the reason.
+/// Checks that objects are refused, each with the expected reason.
 async fn refuses(table: &[(&str, Value, &str)]) {
     let fixture = Fixture::new().await;
     for (path, value, expected) in table {

@@ -1,4 +1,4 @@
-//! PATCH: merges, replacements of one place, and what is refused.
+//! PATCH: merges, replacements of one place, and refusals.
 
 use super::*;
 use tollhouse_store::Transaction;
@@ -17,7 +17,7 @@ async fn a_patch_merges_deep() {
             "/upstream/nodes",
             json!({"127.0.0.1:1981": 1}),
         ),
-        // A list takes the place of a map, and the other way round.
+        // A list replaces a map, and a map a list.
         (
             json!({"upstream": {"nodes": [{"host": "127.0.0.1", "port": 1980, "weight": 2}]}}),
             "/upstream/nodes",
@@ -112,7 +112,8 @@ async fn what_cannot_be_patched_is_refused() {
 async fn the_faster_of_two_patches_wins() {
     let fixture = Fixture::new().await;
     fixture.given(&[("/routes/1", route())]).await;
-    // The second look sees what the first left: only what happens between is refused.
+    // The second attempt reads the object again, so that only a write between check and commit is
+    // refused.
     let key = "/apisix/routes/1";
     let before = fixture.store.get(key).await.expect("it can be read").expect("it is there");
     fixture.given(&[("/routes/1", route())]).await;

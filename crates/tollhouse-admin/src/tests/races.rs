@@ -1,4 +1,4 @@
-//! Writes that come between the check of another and its commit.
+//! Writes between the check of another write and its commit.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use tollhouse_store::BoxFuture;
 use super::wrapper::{Wrapped, Wrapper};
 use super::*;
 
-/// A store before whose commits others are made, one call of the Admin API each.
+/// Store that makes another call of the Admin API before a commit.
 struct Interrupted {
     inner: Arc<dyn Store>,
     others: Fixture,
@@ -30,8 +30,8 @@ impl Wrapper for Interrupted {
     }
 }
 
-/// Two Admin APIs over one store: what `others` is called with comes between what is checked and what is
-/// committed by the one that is returned.
+/// Two Admin APIs over one store. Calls of `others` are made between check and commit of calls to
+/// the returned API.
 async fn interrupted() -> (Fixture, Arc<Interrupted>) {
     let others = Fixture::new().await;
     let inner = Arc::clone(&others.store);
@@ -55,7 +55,7 @@ fn nodes() -> Value {
     json!({"nodes": {"127.0.0.1:1": 1}})
 }
 
-/// Objects that can be named, each with one that names it.
+/// Objects that can be referred to, each with an object that refers to it.
 fn named() -> Vec<(&'static str, Value, &'static str, Value, &'static str)> {
     let naming = |field: &str| json!({"uri": "/a", field: "1"});
     vec![
@@ -117,7 +117,7 @@ async fn patches_and_posts_are_checked_with_their_commit_too() {
     assert_eq!(fixture.get("/routes/1").await.json()["value"]["upstream_id"], Value::Null);
 
     fixture.given(&[("/upstreams/1", nodes())]).await;
-    // The first commit of a POST is that of its number.
+    // The first commit of a POST creates the number that becomes the id.
     store.before_next("PUT", "/routes/2", route());
     store.before_next("DELETE", "/upstreams/1", Value::Null);
     let post = json!({"uri": "/a", "upstream_id": "1"}).to_string();
@@ -220,8 +220,8 @@ async fn a_patch_goes_into_what_was_changed_meanwhile() {
     assert_eq!(fixture.call("PATCH", "/routes/1", r#"{"name": "o"}"#).await.status, 404);
 }
 
-/// A store in which somebody else writes a route before each commit, which takes a quarter of the time that this is put
-/// up with.
+/// Store in which another program writes a route before each commit. A commit takes a quarter of
+/// the time limit for such conflicts.
 struct Restless {
     inner: Arc<dyn Store>,
     others: Fixture,
@@ -254,7 +254,7 @@ async fn a_patch_that_is_overtaken_for_long_is_refused_as_apisix_refuses_it() {
     assert_eq!(began.elapsed(), crate::limits::OVERTAKEN_TIME_MAX);
 }
 
-/// Patches of one object at each of two Admin APIs over one store, all at once.
+/// Number of concurrent patches of one object at each of two Admin APIs over one store.
 const PATCHES: usize = 25;
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn all_of_many_patches_at_once_are_made() {
     assert_eq!(labels.as_object().map(serde_json::Map::len), Some(2 * PATCHES), "{labels}");
 }
 
-/// A store whose commits begin only after calls that arrived meanwhile have been checked.
+/// Store whose commits begin only after calls that arrived meanwhile have been checked.
 struct Unhurried {
     inner: Arc<dyn Store>,
 }
@@ -302,7 +302,7 @@ async fn all_of_many_global_rules_at_once_are_made() {
     let inner = tollhouse_store::open(&Location::Memory).expect("memory is there");
     let store = Arc::new(Wrapped(Arc::new(Unhurried { inner })));
     let fixture = Arc::new(Fixture::over(store, options()).await);
-    // One plugin may be in one rule only.
+    // A plugin may be in only one global rule.
     let plugins = [
         json!({"cors": {}}),
         json!({"echo": {"body": "a"}}),
@@ -383,7 +383,7 @@ async fn a_write_between_the_look_at_a_precondition_and_the_commit_is_noticed() 
 async fn a_posted_object_does_not_take_the_place_of_another() {
     let (fixture, store) = interrupted().await;
     let revision = store.inner.revision().await.expect("memory").0;
-    // Before the number is taken, and before it is used.
+    // Other writes come before the number is created, and before it is used.
     store.before_next("PUT", "/routes/first", route());
     let taken = format!("/routes/{:020}", revision + 2);
     store.before_next("PUT", &taken, json!({"uri": "/theirs", "upstream": nodes()}));

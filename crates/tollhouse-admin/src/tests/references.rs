@@ -1,4 +1,4 @@
-//! Objects that name others: what must exist, and what may not go.
+//! References: objects that must exist, and objects that cannot be deleted.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn what_is_named_must_exist() {
     }
 }
 
-/// An object whose plugin names a definition.
+/// Returns an object whose plugin refers to a definition of gRPC services.
 fn transcoding(proto: u64) -> Value {
     let conf = json!({"proto_id": proto, "service": "a.B", "method": "C"});
     json!({"plugins": {"grpc-transcode": conf}})

@@ -1,4 +1,4 @@
-//! The registry's objects: what is written, read, listed, watched, refused.
+//! The registry's objects: writes, reads, lists, watches, and refusals.
 
 use hyper::body::Body as _;
 use tollhouse_registry::{
@@ -9,7 +9,7 @@ use tollhouse_registry::{
 use super::*;
 use crate::{KeyCheck, Mode, RegistryDialect, RegistryPart};
 
-/// A dialect in which a rule is its own JSON.
+/// Dialect in which the JSON of a rule is its content.
 #[derive(Debug)]
 struct PlainDialect;
 
@@ -45,7 +45,7 @@ impl RegistryDialect for PlainDialect {
     }
 }
 
-/// An Admin API with a registry behind it.
+/// Admin API with a registry.
 pub(super) struct Registered {
     pub(super) fixture: Fixture,
     pub(super) registry: tollhouse_registry::Registry,
@@ -294,7 +294,7 @@ async fn keys_roles_and_modes_are_those_of_the_admin_api() {
     assert_eq!(standalone.register(&instance(1)).await.status, 201);
 }
 
-/// The lines of an open watch.
+/// Reader of the lines of an open watch.
 struct Lines {
     body: crate::reply::WireBody,
     pending: String,
@@ -310,7 +310,7 @@ impl Lines {
         Self { body: response.into_body(), pending: String::new() }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((line, rest)) = self.pending.split_once('\n') {
@@ -324,7 +324,7 @@ impl Lines {
         }
     }
 
-    /// The end of the next group.
+    /// Reads up to the next `synced` line, and returns it.
     async fn synced(&mut self) -> Value {
         loop {
             let line = self.next().await.expect("it goes on");
@@ -334,7 +334,8 @@ impl Lines {
         }
     }
 
-    /// The next lines up to `synced`: kinds and ports, and how many instances there are.
+    /// Returns the kinds and ports of the next lines up to `synced`, and the number of instances in
+    /// it.
     async fn group(&mut self) -> (Vec<String>, u64) {
         let mut lines = Vec::new();
         loop {
@@ -476,12 +477,12 @@ async fn what_people_write_is_among_the_changes_and_what_services_do_is_not() {
     let path = "/instances/one";
     let isolate = json!({"isolated": true}).to_string();
     registered.call("PATCH", path, isolate.clone()).await;
-    // Nothing is different the second time.
+    // The second call changes nothing.
     registered.call("PATCH", path, isolate).await;
     registered.call("POST", &format!("{path}/heartbeat"), "").await;
     registered.call("POST", "/namespaces", json!({"name": "other"}).to_string()).await;
     registered.call("DELETE", path, "").await;
-    // What is refused has changed nothing.
+    // Refused calls have changed nothing.
     registered.call("DELETE", path, "").await;
     let answer = registered.fixture.send(console_request("/changes?kind=registry")).await.json();
     let rows = answer["rows"].as_array().expect("rows");

@@ -1,4 +1,4 @@
-//! What is done to many instances at once, and lists of the registry that are searched and ordered.
+//! Bulk changes of instances, and search and sort order of the registry's lists.
 
 use super::registry::{Registered, registry_request};
 use super::*;

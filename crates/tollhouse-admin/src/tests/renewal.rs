@@ -1,5 +1,5 @@
-//! A certificate takes the place of another: what differs is told beforehand, and the key that is stored stays where it
-//! fits.
+//! Replacement of a certificate: the preview of the differences, and the stored key, which stays if
+//! it matches.
 
 use rcgen::{CertificateParams, KeyPair};
 

@@ -1,4 +1,4 @@
-//! The catalogue of resources: which verbs each has, and what is particular about it.
+//! Resources: the methods of each, and its peculiarities.
 
 use super::*;
 use crate::StreamMode;
@@ -207,7 +207,7 @@ async fn secrets_belong_to_managers() {
     assert_eq!((answer.status, answer.error().as_str()), (400, "no secret id"));
     let answer = fixture.put("/secrets/other/1", &vault).await;
     assert_eq!(answer.status, 400);
-    // An id is bounded and made of letters as any other.
+    // The length and the characters of the id are limited, as for other ids.
     for id in ["x".repeat(65), "a%20b".to_owned()] {
         let answer = fixture.put(&format!("/secrets/vault/{id}"), &vault).await;
         let expected = "invalid configuration: property \"id\" validation failed: object matches none of the required";
@@ -217,7 +217,7 @@ async fn secrets_belong_to_managers() {
         fixture.put(&format!("/secrets/vault/{}", "x".repeat(64)), &vault).await.status,
         201
     );
-    // As in APISIX, what follows the id of a write as a whole says nothing.
+    // As in APISIX, path segments after the id are ignored in a PUT.
     let answer = fixture.put("/secrets/vault/1/token", &vault).await;
     assert_eq!((answer.status, &answer.json()["key"]), (200, &json!("/apisix/secrets/vault/1")));
     let answer = fixture.call("PATCH", "/secrets/vault/1/token", "\"u\"").await;
@@ -226,7 +226,7 @@ async fn secrets_belong_to_managers() {
 
 #[tokio::test]
 async fn a_write_as_a_whole_is_of_the_object_whose_id_comes_first_in_the_path() {
-    // As in APISIX, where only PATCH reads what follows the id.
+    // As in APISIX, only PATCH uses the path segments after the id.
     let fixture = Fixture::new().await;
     let route = json!({"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1": 1}}});
     let answer = fixture.put("/routes/a/b", &route).await;

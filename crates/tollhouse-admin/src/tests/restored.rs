@@ -1,4 +1,4 @@
-//! A store that other gateways share, put back to a copy of itself: revisions begin again where the copy ends.
+//! A shared store that is restored from a copy, so that revisions continue from that of the copy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use tollhouse_store::{BoxFuture, Lost, Revision, Watch, WatchEvent, WatchSource}
 use super::wrapper::{Wrapped, Wrapper};
 use super::*;
 
-/// A store, and the copy that takes its place.
+/// Store that is replaced by a copy.
 struct Restored {
     first: Arc<dyn Store>,
     copy: Arc<dyn Store>,
@@ -27,7 +27,7 @@ impl Wrapper for Restored {
     }
 }
 
-/// A watch that is lost when the store is put back.
+/// Watch that is lost when the store is restored.
 struct Following {
     inner: Watch,
     of_copy: bool,
@@ -67,7 +67,7 @@ async fn a_store_that_was_put_back_takes_writes_at_once() {
     let memory = || tollhouse_store::open(&Location::Memory).expect("memory is there");
     let store = Arc::new(Restored { first: memory(), copy: memory(), is_copy: Arc::default() });
     let fixture = Fixture::over(Arc::new(Wrapped(Arc::clone(&store))), options()).await;
-    // What the copy was made of.
+    // Contents of the copy.
     Fixture::over(Arc::clone(&store.copy), options()).await.given(&[("/routes/1", route())]).await;
     for id in 1..=9 {
         fixture.given(&[(&format!("/routes/{id}"), route())]).await;

@@ -1,5 +1,5 @@
-//! Rights of an operator: objects and no secrets. A hidden value counts where it is stored and nowhere else, and what
-//! was done is told outside of the store.
+//! Rights of the role operator: objects, but no secrets. Sealed values are accepted only in the
+//! object and field in which they are stored, and writes cause audit events.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const SEALED: &str = "tollhouse-sealed:";
 
-/// An Admin API whose sealed values say so.
+/// Fixture whose sealed values carry a mark.
 async fn fixture() -> Fixture {
     let mut fixture = Fixture::new().await;
     let keyring = Arc::new(Keyring::generate().expect("there are random numbers"));
@@ -24,7 +24,7 @@ async fn operate(fixture: &Fixture, method: &str, path: &str, value: &Value) -> 
     fixture.send(call).await
 }
 
-/// The object without its times, as a client sends it back.
+/// Reads an object without its timestamps, as a client sends it back.
 async fn read(fixture: &Fixture, path: &str) -> Value {
     let mut value = operate(fixture, "GET", path, &Value::Null).await.json()["value"].clone();
     for time in ["create_time", "update_time"] {
@@ -155,7 +155,7 @@ async fn a_viewer_cannot_guess_keys_by_asking_whether_an_object_is_valid() {
     assert!(!answer.text.contains("jack"), "{answer:?}");
 }
 
-/// Remembers what it is told.
+/// Sink that stores the audit events.
 #[derive(Default)]
 struct Remembered(Mutex<Vec<AuditEvent>>);
 

@@ -1,4 +1,4 @@
-//! What callers are told of revisions, so that what they wrote through one gateway is found through another.
+//! Revisions as consistency tokens: a write through one gateway is visible through another.
 
 use tokio::sync::watch;
 use tollhouse_store::{InService, Revision, Store};
@@ -16,7 +16,7 @@ async fn read(gateway: &Fixture, revision: &str) -> Answer {
     gateway.send(request).await
 }
 
-/// A gateway that serves the store up to where it is told.
+/// Gateway that serves the store up to the revision in `applied`.
 async fn behind(store: &Arc<dyn Store>, applied: watch::Receiver<Revision>) -> Fixture {
     let parts = Parts {
         in_service: Some(InService::new(applied)),

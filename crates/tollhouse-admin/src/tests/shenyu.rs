@@ -1,11 +1,12 @@
-//! ShenYu's objects below `/console/v1/shenyu`: who may read and write, and their changes among all others.
+//! ShenYu's objects below `/console/v1/shenyu`: permissions, and their changes in the list of
+//! changes.
 
 use std::sync::Mutex;
 
 use super::*;
 use crate::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 
-/// Answers with what it was asked, and has one change.
+/// Source that answers with the call itself, and has one change.
 #[derive(Default)]
 struct Echo(Mutex<Vec<(String, bool)>>);
 
@@ -71,7 +72,7 @@ async fn a_viewer_reads_without_secrets_and_writes_nothing() {
     for (method, path, status) in [
         ("PUT", "/shenyu/rule/1", 401),
         ("DELETE", "/shenyu/rule/1", 401),
-        // It writes, although it reads by its method.
+        // This call writes, although its method is GET.
         ("GET", "/shenyu/appAuth/updateSk", 403),
     ] {
         assert_eq!(ask(&fixture, VIEWER, method, path, "").await.status, status, "{method} {path}");

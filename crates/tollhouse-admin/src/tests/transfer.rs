@@ -1,4 +1,4 @@
-//! Export and import over HTTP: what is planned, carried out as one commit, and taken back.
+//! Export and import over HTTP: plan, one commit, and undo.
 
 use tollhouse_store::Limits;
 
@@ -33,13 +33,13 @@ impl Fixture {
         self.send(request.body(Full::default()).expect("it is a request")).await
     }
 
-    /// The newest revision.
+    /// Returns the newest revision of the store.
     async fn commits(&self) -> u64 {
         self.store.list("/apisix/").await.expect("memory is there").revision.0
     }
 }
 
-/// Objects that name each other, in an order in which none could be written after the other.
+/// Objects that refer to each other, in an order in which they could not be written one by one.
 const SHOP: &str = r#"
 routes:
   - {id: orders, uri: /orders/*, service_id: shop}
@@ -139,7 +139,7 @@ async fn an_import_is_one_commit_and_one_undoable_change() {
     {
         assert_eq!(fixture.stored(path).await, None, "{path}");
     }
-    // And that is a change like any other.
+    // The import is a change like any other.
     let rows = fixture.changes("").await;
     assert_eq!(rows[0]["deed"], "undo");
     assert_eq!(fixture.undo(&rows[0]).await.status, 200);
@@ -318,7 +318,7 @@ async fn an_export_may_be_of_a_kind_a_search_or_some() {
     }
 }
 
-/// A store whose commits are small, as etcd's are.
+/// Store with a low limit of operations per commit, as in etcd.
 struct Small(Arc<dyn Store>);
 
 impl Wrapper for Small {
@@ -341,7 +341,8 @@ async fn every_import_can_be_taken_back_unless_its_plan_says_that_it_cannot() {
         })
         .to_string()
     };
-    // Each creation, and each removal, with as many as fit and one that does not go back.
+    // Numbers of objects that are created or deleted. Too many creations in one commit cannot be
+    // undone.
     for (count, prune, is_undoable) in
         [(60, "false", true), (110, "false", false), (60, "true", true), (62, "true", true)]
     {

@@ -1,4 +1,4 @@
-//! Answers to writes that are accepted and do not serve as they are written.
+//! Answers to accepted writes whose objects the data plane does not serve as written.
 
 use super::console::Quiet;
 use super::*;

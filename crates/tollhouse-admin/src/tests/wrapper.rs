@@ -1,4 +1,4 @@
-//! Stores that do something of their own around another.
+//! Wrappers around a store that add behaviour.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use tollhouse_store::{
 
 use super::*;
 
-/// What a store does around another.
+/// Additional behaviour of a wrapped store.
 pub(super) trait Wrapper: Send + Sync {
-    /// The other.
+    /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
 
-    /// Before an entry is read.
+    /// Called before an entry is read.
     fn before_get(&self) {}
 
-    /// Before entries are listed.
+    /// Called before entries are listed.
     fn before_list(&self) {}
 
-    /// Limits of a transaction.
+    /// Returns the limits of a transaction.
     fn limits(&self) -> Limits {
         self.inner().limits()
     }
 
-    /// What watches.
+    /// Opens a watch.
     fn watch(&self, prefix: &str, after: Revision) -> Watch {
         self.inner().watch(prefix, after)
     }
 
-    /// Before a transaction is committed.
+    /// Called before a transaction is committed.
     fn before_commit(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The store of a wrapper.
+/// Store with the behaviour of a wrapper.
 pub(super) struct Wrapped<W>(pub(super) Arc<W>);
 
 impl<W: Wrapper> Store for Wrapped<W> {

@@ -38,7 +38,8 @@ pub fn stop_on_interrupt() -> Result<Stop, BenchError> {
     }
 }
 
-/// Signals (Ctrl-C and SIGTERM) that end a measurement early; its results are still printed.
+/// Signals (Ctrl-C and SIGTERM) that end a measurement early. The results up to then are still
+/// printed.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

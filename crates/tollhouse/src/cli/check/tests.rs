@@ -14,7 +14,7 @@ struct Line {
     arguments: CheckArguments,
 }
 
-/// A folder of files, gone at the end of the test.
+/// Folder of files, which is deleted at the end of the test.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -26,12 +26,12 @@ impl Folder {
         Self(folder)
     }
 
-    /// The report on a command line whose `@name` is a file of the folder.
+    /// Returns the report for a command line, in which `@name` stands for a file of the folder.
     fn check(&self, line: &[&str]) -> (String, bool) {
         self.check_in(line, &|_| None)
     }
 
-    /// The same in an environment.
+    /// Returns the report as [`Self::check`] does, with these environment variables.
     fn check_in(&self, line: &[&str], environment: Environment<'_>) -> (String, bool) {
         let root = self.0.path().display().to_string();
         let words = line.iter().map(|word| word.replace('@', &format!("{root}/")));

@@ -1,4 +1,4 @@
-//! Decisions word for word, and the same decisions asked of a data plane that runs.
+//! Decisions word for word, and comparison with the decisions of a running data plane.
 
 mod agreement;
 mod shenyu;
@@ -34,7 +34,7 @@ fn loaded(text: &str, settings: Settings) -> ExplainInput {
     ExplainInput { settings, skipped_plugins, name, document: document(text) }
 }
 
-/// What `explain` prints, and whether a route matched.
+/// Returns the output of `explain`, and whether a route matched.
 fn explain(text: &str, line: &[&str]) -> (String, bool) {
     let loaded = loaded(text, settings(&[]));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

@@ -1,4 +1,4 @@
-//! An import against a store, from the document to what is kept.
+//! Imports into a store, from the document to the stored objects.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::cli::objects;
 use tollhouse_control::secrets;
 
-/// A data directory with a bootstrap that leads to it.
+/// Data directory with a bootstrap configuration for it.
 struct Place {
     folder: TempDir,
     bootstrap: Bootstrap,
@@ -24,7 +24,7 @@ impl Place {
         Self { bootstrap: Bootstrap { data_dir, ..Bootstrap::default() }, folder }
     }
 
-    /// Imports a document; says whether it was taken.
+    /// Imports a document, and returns the exit code.
     fn import(&self, document: &str, flags: &[&str]) -> ExitCode {
         let file = self.folder.path().join("document.yaml");
         fs::write(&file, document).expect("the folder can be written");

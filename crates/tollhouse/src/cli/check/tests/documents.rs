@@ -1,10 +1,10 @@
-//! The examples of README.md and docs/ are files that can be used as they stand.
+//! Checks that the examples in README.md and docs/ are valid files.
 
 use std::path::{Path, PathBuf};
 
 use super::super::*;
 
-/// A block of code in a document.
+/// Code block in a document.
 struct Example {
     place: String,
     text: String,
@@ -30,7 +30,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The blocks marked as YAML, without the indentation of the list they may stand in.
+/// Returns the blocks marked as YAML, without the indentation of a surrounding list.
 fn examples(path: &Path) -> Vec<Example> {
     let text = std::fs::read_to_string(path).expect("the document can be read");
     let mut found: Vec<Example> = Vec::new();
@@ -55,8 +55,8 @@ fn examples(path: &Path) -> Vec<Example> {
     found
 }
 
-/// The environment of a reader who has set what the example names: each variable has the 32 characters that fit
-/// a key as well as a password, or the 128 of a digest by SHA-512.
+/// Environment in which all variables of the example are set. Each has 32 characters, which suit
+/// keys and passwords, or the 128 characters of a SHA-512 digest.
 fn environment(text: &str) -> impl Fn(&str) -> Option<String> + '_ {
     |name| {
         let times = if name.ends_with("_SHA512") { 8 } else { 2 };
@@ -89,7 +89,7 @@ fn every_yaml_example_is_free_of_problems() {
                 Err(problems) => problems,
             },
         };
-        // Certificates are the reader's own.
+        // Problems of certificates are ignored, because readers insert their own.
         let is_own = |problem: &&Problem| problem.reason.contains("nothing answers for $env://");
         let others: Vec<_> = problems.iter().filter(|problem| !is_own(problem)).collect();
         assert!(others.is_empty(), "{place}: {others:?}");

@@ -1,6 +1,6 @@
 //! The same requests put to `explain` and to a running data plane must take the same routes.
 //!
-//! Every route rewrites `Host` to its own id, and the echo upstream tells which `Host` it got.
+//! Every route rewrites `Host` to its own id, and the echo upstream returns the `Host` that it got.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const ROUTES: &str = r#"[
     {"id": "space", "uri": "/s p/é"}
 ]"#;
 
-/// Options of `explain` after the address, beside the address's host and target.
+/// Host and target of the request, and further options of `explain`.
 type Case = (&'static str, &'static str, &'static [&'static str]);
 
 const CASES: &[Case] = &[
@@ -77,7 +77,7 @@ const CASES: &[Case] = &[
     ("h.com", "/none", &[]),
 ];
 
-/// A data plane of one core over the routes above.
+/// Data plane with one core and the routes above.
 struct Plane {
     cores: Cores,
     address: SocketAddr,
@@ -109,7 +109,7 @@ impl Plane {
         Self { cores, address, loaded, runtime }
     }
 
-    /// The id of the route that a request takes through the data plane.
+    /// Returns the id of the route that the request takes in the data plane.
     fn served_by(&self, arguments: &ExplainArguments) -> Option<String> {
         let mut client = RawClient::connect(self.address);
         let body = arguments.body.as_deref().unwrap_or_default();
@@ -123,7 +123,7 @@ impl Plane {
         Some(host.trim_end_matches(".route").to_owned())
     }
 
-    /// The id of the route that `explain` says it takes.
+    /// Returns the id of the route that `explain` reports.
     fn explained(&self, arguments: &ExplainArguments) -> Option<String> {
         let handle = self.runtime.handle();
         let offline = Offline::compile(&self.loaded, handle, View::AsServed);
@@ -157,7 +157,7 @@ fn explain_and_the_data_plane_choose_the_same_route() {
         assert_eq!(plane.explained(&arguments), served, "{line:?}");
         matched.extend(served);
     }
-    // Every route but the one that is off has its turn.
+    // Every route except the disabled one is matched by a case.
     assert_eq!(matched.len(), routes(plane.address).len() - 1, "{matched:?}");
     plane.cores.begin_drain();
     plane.cores.join();

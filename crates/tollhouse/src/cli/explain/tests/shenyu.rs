@@ -1,4 +1,4 @@
-//! Requests that ShenYu's selectors and rules have.
+//! Requests that ShenYu's selectors and rules take.
 
 use super::*;
 

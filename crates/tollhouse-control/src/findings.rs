@@ -1,4 +1,4 @@
-//! What is wrong with the running gateway, computed in one place and read by all doors: `status`,
+//! Findings: faults of the running gateway, computed in one place and read by all doors: `status`,
 //! `doctor`, `top`, `/v1/findings`, the metrics and the console.
 //!
 //! A task computes the list about once a second from what the data plane and the parts of the

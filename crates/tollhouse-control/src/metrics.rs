@@ -83,7 +83,7 @@ impl MetricsPage {
         &self.certificates
     }
 
-    /// What is wrong now, filled by [`watch`](crate::findings::watch).
+    /// Current findings, filled by [`watch`](crate::findings::watch).
     pub fn findings(&self) -> &Arc<FindingBoard> {
         &self.findings
     }

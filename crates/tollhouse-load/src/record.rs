@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// Whether a record keeps a sample of each request.
+/// Treatment of the samples of single requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Samples {
     Kept,

@@ -284,7 +284,7 @@ pub const PLUGIN_REFUSALS: Metric = Metric {
     label: Some("plugin,code"),
 };
 
-/// What is wrong with the gateway, as `tollhouse status` prints it.
+/// Findings about the gateway, as `tollhouse status` prints it.
 pub const FINDINGS: Metric = Metric {
     name: "tollhouse_findings",
     help: "What is wrong now, by severity and kind, as `tollhouse status` and the console list it.",

@@ -1,4 +1,4 @@
-//! One connection of a listener: TLS handshake, then requests until either side ends it.
+//! Connection of a listener: TLS handshake, then requests until either side ends it.
 
 use std::convert::Infallible;
 use std::pin::pin;

@@ -23,7 +23,7 @@ impl Severity {
     }
 }
 
-/// What a finding is about. Of equal severity, earlier kinds come first: causes before their effects.
+/// Subject of a finding. Of equal severity, earlier kinds come first: causes before their effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A part of the process is down.

@@ -20,7 +20,7 @@ pub(super) async fn configuration(State(introspection): State<Introspection>) ->
     found(&status)
 }
 
-/// What is wrong now, the worst first.
+/// Returns the current findings, the worst first.
 pub(super) async fn findings(State(introspection): State<Introspection>) -> Response {
     let board = introspection.metrics.findings();
     board.refresh().await;

@@ -52,7 +52,7 @@ impl ControlClient {
             .context("the answer is not understood; is that the control API of a Tollhouse?")
     }
 
-    /// What is wrong with the gateway, the worst first.
+    /// Asks for the findings about the gateway, the worst first.
     ///
     /// # Errors
     /// As [`get`](Self::get).

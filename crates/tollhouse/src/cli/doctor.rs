@@ -58,7 +58,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     Ok(if findings::are_notes(&found) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the running gateway says.
+/// Report of the running gateway.
 struct GatewayReport {
     looked_at: String,
     findings: Vec<Value>,

@@ -12,7 +12,8 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
         source.lines.iter().any(|line| PAUSES.iter().any(|p| line.code.contains(p)));
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate().filter(|(_, line)| line.in_test) {
-        let Some((what, remedy)) = fault(&line.code, is_clock_paused) else {
+        let sleep = if is_clock_paused { None } else { sleep(&line.code) };
+        let Some((what, remedy)) = fault(&line.code).or(sleep) else {
             continue;
         };
         findings.push(Finding {
@@ -27,13 +28,15 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
     findings
 }
 
-fn fault(code: &str, is_clock_paused: bool) -> Option<(&'static str, &'static str)> {
+/// Returns the fault and the remedy of a sleep on tokio's clock, which costs time unless it is paused.
+fn sleep(code: &str) -> Option<(&'static str, &'static str)> {
+    let remedy = "pause the clock (start_paused = true), or wait for an event";
+    code.contains("time::sleep(").then_some(("a test sleeps on the real clock", remedy))
+}
+
+fn fault(code: &str) -> Option<(&'static str, &'static str)> {
     if code.contains("thread::sleep") {
         return Some(("a test sleeps", "wait for an event, or use virtual time"));
-    }
-    if code.contains("time::sleep(") && !is_clock_paused {
-        let remedy = "pause the clock (start_paused = true), or wait for an event";
-        return Some(("a test sleeps on the real clock", remedy));
     }
     if code.contains("#[ignore") {
         return Some(("a test is switched off", "repair it or remove it"));

@@ -248,7 +248,7 @@ fn shenyus_conditions_see_the_path_that_the_node_gets() {
         }
         assert_eq!(targets(&node), Vec::<String>::new(), "{plugin}");
         for (sent, seen) in [
-            ("/s//op%65n/./%c3%a9?a=//%2f", "/s/open/%C3%A9?a=//%2f"),
+            ("/s//op%65n/./%c3%a9?a=//%2f", "/s/open/%C3%A9?a=%2F%2F%2F"),
             ("/s/open", "/s/open"),
             ("/s/a%20b", "/s/a%20b"),
         ] {

@@ -47,11 +47,12 @@ fn conditions_judge_the_query_that_nodes_get() {
     let secret =
         json!([{"paramType": "query", "operator": "=", "paramName": "b c", "paramValue": "d e"}]);
     let desk = Desk::new().divide("/").plugin("waf", Some(&json!({"model": "black"})));
-    let mut desk = desk.rule("waf", "/", &Value::Null, &json!({"permission": "reject"}));
+    let mut desk =
+        desk.rule("waf", "/", &Value::Null, &json!({"permission": "reject", "statusCode": "403"}));
     desk = desk.put(
         Kind::Rule,
         &json!({"id": "waf-2", "name": "waf-2", "pluginName": "waf", "selectorId": "waf-2", "matchMode": 0,
-            "enabled": true, "handle": "{\"permission\":\"reject\"}", "conditionDataList": secret}),
+            "enabled": true, "handle": "{\"permission\":\"reject\",\"statusCode\":\"403\"}", "conditionDataList": secret}),
     );
     for query in ["b%20c=d%20e", "%62+c=d+e", "=b%20c=d%20e", "&&b%20c=d%20e&b%20c=x"] {
         assert!(desk.answer(&get(&format!("/a?{query}"))).starts_with("403 "), "{query}");

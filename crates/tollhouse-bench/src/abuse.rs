@@ -13,7 +13,7 @@ mod ordinary;
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
 use super::edge::proxy::Certificate;
-use super::measure::{median, peak_bytes};
+use super::measure::median;
 use super::plan::{Core, Plan};
 use super::report::{CaseResult, Table};
 use super::{client, gateway, origin, shell};
@@ -22,11 +22,7 @@ use node::Nodes;
 use ordinary::{Ordinary, Waits};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tollhouse_testbed::{Bootstrap, Listen, Program, free_port};
-
-/// Interval between two samples of the gateway's memory.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+use tollhouse_testbed::{Bootstrap, Listen, free_port};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
@@ -193,9 +189,12 @@ fn round(
     // Warms up pools, arenas and the client before the measurement.
     ordinary.run(plan.round / 4, &AtomicBool::new(false))?;
     let quiet = ordinary.run(plan.round, &AtomicBool::new(false))?;
-    let before = program.memory_bytes()?;
+    // The kernel keeps the peak. Samples of the memory would walk its pages on the core of the
+    // well-behaved client, which costs a millisecond per sample and more as the memory grows.
+    let before = program.reset_peak_memory()?;
     let accepted_before = nodes.accepted();
-    let AttackResult { waits, attacks, peak } = attacked(plan, attack, ports, &program)?;
+    let AttackResult { waits, attacks } = attacked(plan, attack, ports)?;
+    let peak = program.peak_memory_bytes()?;
     Ok(Round {
         quiet_p99_us: quiet.p99_us(),
         p99_us: waits.p99_us(),
@@ -207,16 +206,14 @@ fn round(
     })
 }
 
-/// Latencies of the well-behaved client during the attack, number of attacks, and peak memory of
-/// the gateway.
+/// Latencies of the well-behaved client during the attack, and number of attacks.
 struct AttackResult {
     waits: Waits,
     attacks: u64,
-    peak: u64,
 }
 
 /// Runs the well-behaved client during the attack.
-fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Result<AttackResult> {
+fn attacked(plan: &Plan, attack: Attack, ports: Listen) -> Result<AttackResult> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
@@ -225,13 +222,11 @@ fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Re
             shell::stand_back();
             attack::run(attack, ports, &is_over)
         });
-        let memory = scope.spawn(|| peak_bytes(program, LOOK_INTERVAL, &is_over));
         shell::pause(plan.round / 4);
         let waits = attack.ordinary(ports).run(plan.round, &is_over);
         is_over.store(true, Ordering::Relaxed);
         let attacks = attacker.join().ok().context("the attacker ended early")?;
-        let peak = memory.join().ok().context("the thread that looks at memory ended early")?;
-        Ok(AttackResult { waits: waits?, attacks, peak })
+        Ok(AttackResult { waits: waits?, attacks })
     })
 }
 

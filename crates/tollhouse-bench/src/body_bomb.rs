@@ -5,7 +5,7 @@
 use super::budget::{self, Figure};
 use super::case::{BODY_BYTES, Case};
 use super::client::{Connection, probe};
-use super::measure::{median, peak_bytes};
+use super::measure::median;
 use super::plan::{Core, Plan};
 use super::report::CaseResult;
 use super::{gateway, origin, shell};
@@ -22,16 +22,12 @@ const WARM_UP_REQUESTS: usize = 200;
 /// Number of bodies per round, because the maximum of some thousand latencies depends on other
 /// activity of the machine.
 const BODIES_PER_ROUND: usize = 3;
-/// Interval between two samples of the gateway's memory.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Path of the route whose latency is measured.
 const OTHER: &str = "/r/0";
 /// Paths of the routes that read the whole body, each with the feature that reads it.
 const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];
 
-/// Quantity measured while a body is processed. Memory and latency are measured separately, because
-/// reading the memory of a process holds a lock that its threads need for new pages, which would
-/// distort the latency.
+/// Quantity measured while a body is processed.
 #[derive(Clone, Copy, Debug)]
 enum Question {
     /// Peak memory above that of an idle gateway, relative to the length of the body.
@@ -102,28 +98,22 @@ fn measure(
     for _ in 0..WARM_UP_REQUESTS {
         other.get(OTHER)?;
     }
-    let before = program.memory_bytes()?;
+    let before = program.reset_peak_memory()?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let observer = scope.spawn(|| match question {
-            Question::Memory => {
-                let taken = peak_bytes(program, LOOK_INTERVAL, &is_over).saturating_sub(before);
-                Ok(taken as f64 / BOMB_BYTES as f64)
-            }
-            Question::Wait | Question::WaitWithout => {
-                Ok(longest_wait(&mut other, &is_over)?.as_secs_f64() * 1e3)
-            }
-        });
+        let observer = scope.spawn(|| longest_wait(&mut other, &is_over));
         let sender = scope.spawn(|| {
             shell::stand_back();
             Connection::open(bomb.port).and_then(|mut it| it.exchange(&request))
         });
         let status = sender.join().ok().context("the thread that sends ended early")?;
         is_over.store(true, Ordering::Relaxed);
-        let figure = observer.join().ok().context("the observing thread ended early")?;
-        match status? {
-            200 => figure,
-            status => bail!("the long body was answered {status}"),
+        let longest = observer.join().ok().context("the observing thread ended early")??;
+        let taken = program.peak_memory_bytes()?.saturating_sub(before);
+        match (status?, question) {
+            (200, Question::Memory) => Ok(taken as f64 / BOMB_BYTES as f64),
+            (200, Question::Wait | Question::WaitWithout) => Ok(longest.as_secs_f64() * 1e3),
+            (status, _) => bail!("the long body was answered {status}"),
         }
     })
 }

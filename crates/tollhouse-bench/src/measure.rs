@@ -6,13 +6,10 @@
 use super::peer::Proxy;
 use super::plan::Plan;
 use super::wrk::{self, Load, Outcome};
-use crate::shell;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tollhouse_testbed::Program;
 
 /// Duration of the warm-up before the first round, for connections to the origin, caches and the
 /// allocator.
@@ -182,17 +179,6 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 pub(crate) fn percentile(sorted: &[f64], hundredths: usize) -> f64 {
     let index = (sorted.len() * hundredths).div_ceil(100).saturating_sub(1);
     sorted.get(index).copied().unwrap_or(f64::NAN)
-}
-
-/// Reads the memory of a program once per interval until `is_over` is set, and returns the maximum
-/// in bytes.
-pub(crate) fn peak_bytes(program: &Program, interval: Duration, is_over: &AtomicBool) -> u64 {
-    let mut peak = 0;
-    while !is_over.load(Ordering::Relaxed) {
-        peak = peak.max(program.memory_bytes().unwrap_or(0));
-        shell::pause(interval);
-    }
-    peak
 }
 
 /// Repeats a check without a pause until it succeeds, and returns the time until then in

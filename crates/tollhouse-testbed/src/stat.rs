@@ -113,6 +113,17 @@ pub(crate) fn memory_bytes(procfs: &Procfs, pids: &[u32]) -> u64 {
     pids.iter().filter_map(kibibytes).sum::<u64>() * 1024
 }
 
+/// Returns the peak of the resident memory of processes since their peaks were last reset. The kernel
+/// maintains it, so that reading it costs the processes nothing.
+pub(crate) fn peak_memory_bytes(procfs: &Procfs, pids: &[u32]) -> u64 {
+    let kibibytes = |pid: &u32| -> Option<u64> {
+        let text = procfs.text(&format!("{pid}/status"));
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse().ok()
+    };
+    pids.iter().filter_map(kibibytes).sum::<u64>() * 1024
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,11 +12,21 @@ use tollhouse_stdx::Random;
 use super::limits;
 use super::liveness::{Liveness, Look};
 use super::session::{Session, Streams};
-use crate::connection::buffer::BufferPool;
+use crate::connection::buffer::{BUFFER_BYTES, BufferPool};
 use crate::connection::link::Link;
 use crate::settings::LINGER_TIME;
-use crate::turn::{self, TURN_BYTES};
+use crate::turn;
 use crate::worker::Worker;
+
+/// Bytes read in one turn: those of four reads. Fewer than another task may move, because the tasks
+/// of all streams take turns for what is read here. Frames have at least nine bytes, so that this
+/// bounds their number too.
+const READ_BYTES_PER_TURN: usize = 4 * BUFFER_BYTES;
+
+/// Number of a client's streams that begin in one turn. A beginning may open a connection to a node,
+/// which costs a tenth of a millisecond. A client that opens all its streams at once begins them in
+/// several turns, between which other connections are served.
+pub(super) const STREAMS_PER_TURN: usize = 8;
 
 /// Interval in milliseconds between checks of the protocol's deadlines.
 const TICK_MS: u64 = 1000;
@@ -67,13 +77,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Reads available bytes into the session; ready if the connection has ended with it.
+    /// Reads available bytes into the session; ready if the connection has ended with it. Yields
+    /// after `READ_BYTES_PER_TURN`, and while opened streams wait for their turn.
     pub(super) fn read(&mut self, context: &mut Context<'_>, link: &mut Link) -> Poll<End> {
         let now_ms = self.worker.clock.refresh();
         self.session.with(|_, streams| streams.now_ms = now_ms);
         let mut socket = LinkSocket { link, buffers: &self.worker.buffers };
         let mut moved = 0;
-        while moved < TURN_BYTES {
+        while moved < READ_BYTES_PER_TURN && !self.has_streams_for_a_turn() {
             match ready!(self.session.poll_read(context, &mut socket)) {
                 Ok(bytes) => moved += bytes,
                 // Pending output of the codec, such as GOAWAY, is still written.
@@ -83,6 +94,10 @@ impl<'a> Driver<'a> {
         }
         // Without a bound, a fast peer would occupy the core.
         turn::give_way(context)
+    }
+
+    fn has_streams_for_a_turn(&self) -> bool {
+        self.session.with(|_, streams| streams.opened.len() >= STREAMS_PER_TURN)
     }
 
     /// Checks the deadlines and writes pending output; ready if the connection has ended. Pending

@@ -10,7 +10,7 @@ use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use super::cancellations::{Conduct, Share};
-use super::connection::{self, Driver};
+use super::connection::{self, Driver, STREAMS_PER_TURN};
 use super::head::Kind;
 use super::session::{OpenedStream, Session};
 use super::stream::Http2Stream;
@@ -23,6 +23,7 @@ use crate::pipeline;
 use crate::settings::DRAIN_IDLE_TIME;
 use crate::stages::account;
 use crate::transfer::pump::RequestPump;
+use crate::turn;
 use crate::worker::Worker;
 
 /// Cancelled minus answered requests that a connection may have while its address is flooding.
@@ -42,7 +43,6 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         worker,
         session: &session,
         driver: Driver::new(worker, &session),
-        opened: Vec::new(),
         reported: Report::default(),
     };
     let end = poll_fn(|context| session.turn(context, |cx| serving.poll(cx, client))).await;
@@ -51,11 +51,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     serving.report_cancellations(worker.clock.now_ms(), client, open_streams);
     // The tasks of open streams stop; the connection ends after the last of them.
     session.with(|_, streams| streams.lose());
-    poll_fn(|context| {
-        let serves_any = || session.with(|_, streams| streams.serves_any());
-        session.turn(context, |_| if serves_any() { Poll::Pending } else { Poll::Ready(()) })
-    })
-    .await;
+    poll_fn(|context| session.turn(context, |cx| serving.poll_last_streams(cx, client))).await;
     count(worker, &session);
     if matches!(end, End::Finished) { After::Linger } else { After::Close }
 }
@@ -65,10 +61,15 @@ struct Serving<'a> {
     worker: &'a Rc<Worker>,
     session: &'a Rc<Session>,
     driver: Driver<'a>,
-    /// Streams opened by one read; reused.
-    opened: Vec<OpenedStream>,
     /// Counts of the last report to the core's table of addresses.
     reported: Report,
+}
+
+/// Whether opened streams wait for a later turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    None,
+    Some,
 }
 
 /// Requests cancelled and answered since the connection began.
@@ -83,11 +84,10 @@ impl Serving<'_> {
     fn poll(&mut self, context: &mut Context<'_>, client: &mut Client) -> Poll<End> {
         let (worker, session) = (self.worker, self.session);
         let read = self.driver.read(context, &mut client.link);
-        session.with(|_, streams| std::mem::swap(&mut streams.opened, &mut self.opened));
-        for opened in self.opened.drain(..) {
-            client.requests += 1;
-            start(worker, session, client, opened);
-        }
+        let read = match self.start_some(client) {
+            Waiting::Some if read.is_pending() => turn::give_way(context),
+            _ => read,
+        };
         self.report_cancellations(worker.clock.now_ms(), client, 0);
         if read.is_ready() {
             return read;
@@ -102,6 +102,31 @@ impl Serving<'_> {
             if is_draining { DRAIN_IDLE_TIME } else { worker.settings.limits.idle_time };
         let timer = &client.timer;
         self.driver.write(context, &mut client.link, to_ms(idle_time), |at_ms| timer.arm(at_ms))
+    }
+
+    /// Starts the streams that have waited longest, at most `STREAMS_PER_TURN`.
+    fn start_some(&self, client: &mut Client) -> Waiting {
+        let oldest = || self.session.with(|_, streams| streams.opened.pop_front());
+        for opened in std::iter::from_fn(oldest).take(STREAMS_PER_TURN) {
+            client.requests += 1;
+            start(self.worker, self.session, client, opened);
+        }
+        match self.session.with(|_, streams| streams.opened.is_empty()) {
+            true => Waiting::None,
+            false => Waiting::Some,
+        }
+    }
+
+    /// Ready when the last stream of an ended connection has been served. Streams that no task
+    /// serves yet are started too, because their requests appear in the log.
+    fn poll_last_streams(&self, context: &mut Context<'_>, client: &mut Client) -> Poll<()> {
+        if self.start_some(client) == Waiting::Some {
+            return turn::give_way(context);
+        }
+        match self.session.with(|_, streams| streams.serves_any()) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
     }
 
     /// Reports the requests that the client cancelled since the last report, and applies the
@@ -215,3 +240,6 @@ fn count(worker: &Worker, session: &Session) {
         tracing::debug!(error = %failure, "an HTTP/2 connection of a client was closed");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 
 mod events;
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::task::{Poll, Waker};
 
@@ -50,8 +51,9 @@ pub(crate) struct Streams {
     written_request: RequestHead,
     /// Streams whose heads wait until the socket has taken pending output.
     crowded: Vec<StreamId>,
-    /// Streams opened by a client that no task serves yet.
-    pub(super) opened: Vec<OpenedStream>,
+    /// Streams opened by a client that no task serves yet, the oldest first. The codec limits their
+    /// number, because each counts as open.
+    pub(super) opened: VecDeque<OpenedStream>,
     random: Random,
     is_encrypted: bool,
     /// Whether the socket has failed or ended.
@@ -109,7 +111,7 @@ impl Streams {
             written_head: ResponseHead::default(),
             written_request: RequestHead::default(),
             crowded: Vec::new(),
-            opened: Vec::new(),
+            opened: VecDeque::new(),
             random,
             is_encrypted,
             is_lost: false,
@@ -142,7 +144,7 @@ impl Streams {
         self.table = StreamTable::default();
         self.rooms = Vec::new();
         self.crowded = Vec::new();
-        self.opened = Vec::new();
+        self.opened = VecDeque::new();
         self.written_head = ResponseHead::default();
         self.written_request = RequestHead::default();
     }

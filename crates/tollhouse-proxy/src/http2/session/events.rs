@@ -36,7 +36,7 @@ impl Application for Streams {
                 let room = self.rooms.pop().unwrap_or_default();
                 let (inbound, outbound) = self.begin_request(ends, room);
                 self.table.insert(stream, StreamState::new(inbound, outbound));
-                self.opened.push(OpenedStream { stream, kind: self.decoded.kind() });
+                self.opened.push_back(OpenedStream { stream, kind: self.decoded.kind() });
             }
             Event::Response { stream, status, ends } => {
                 let Some(entry) = awaited(&mut self.table, stream) else { return };

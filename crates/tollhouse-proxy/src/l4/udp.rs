@@ -4,41 +4,46 @@
 //! Once a session has its node, nothing is queued: datagrams that a socket does not take are
 //! dropped and counted, as are those that the kernel dropped before. Sources can be forged.
 //! Therefore sessions are limited per core and per address, and sessions with an unproven source
-//! are displaced by newer ones.
+//! are displaced by newer ones, and a turn of the listener starts few of them: datagrams of
+//! sessions that exist, and other connections of the core, do not wait for a flood of new ones.
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::ReadBuf;
-use tokio::net::UdpSocket;
+use rustix::net::RecvFlags;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tollhouse_net::proxy_protocol;
 use tollhouse_stdx::duration::to_ms;
-use tollhouse_stdx::{Endpoint, LogLimit, lost_datagrams};
+use tollhouse_stdx::{LogLimit, lost_datagrams};
 use tollhouse_telemetry::{DatagramDrop, ErrorCode};
 use tollhouse_upstream::{Outcome, Picked};
 
 use super::connection::{Connection, Ends, FirstBytes, Transport};
 use super::finish;
 use super::listener::StreamOptions;
-use super::node::{self, Open, Proof};
+use super::node;
 use super::plugins::{self, Refusal};
-use super::table::{Arrival, StreamEntry};
+use super::table::Arrival;
 use crate::settings::DRAIN_IDLE_TIME;
 use crate::snapshot::{Snapshot, UpstreamEntry};
 use crate::turn;
 use crate::worker::{Phase, Worker};
 
+mod arrivals;
+mod connected;
 pub(crate) mod sessions;
 mod slot;
 
+use arrivals::{Arrivals, NewSession};
+use connected::{ConnectedSocket, OverUdp};
 use sessions::{DATAGRAM_BYTES_MAX, Session, SessionKey};
 use slot::{NodeSocket, SessionSlot};
 
@@ -57,7 +62,7 @@ const SERVED_STATUS: u16 = 200;
 /// A listening socket and the state that its sessions share.
 struct Listener {
     worker: Rc<Worker>,
-    socket: UdpSocket,
+    socket: AsyncFd<UdpSocket>,
     local: SocketAddr,
     /// Number of the listener within its core.
     number: usize,
@@ -66,7 +71,7 @@ struct Listener {
 
 /// Socket of a listener, with the listener's number and options.
 pub(crate) struct Source {
-    pub(crate) socket: std::net::UdpSocket,
+    pub(crate) socket: UdpSocket,
     pub(crate) number: usize,
     pub(crate) options: StreamOptions,
 }
@@ -74,8 +79,7 @@ pub(crate) struct Source {
 /// Forwards datagrams until the drain begins. Sessions continue as long as their nodes respond.
 pub(crate) async fn run(worker: Rc<Worker>, source: Source, mut phase: watch::Receiver<Phase>) {
     let Source { socket, number, options } = source;
-    let bound = UdpSocket::from_std(socket).and_then(|it| it.local_addr().map(|at| (it, at)));
-    let (socket, local) = match bound {
+    let (socket, local) = match register(socket) {
         Ok(bound) => bound,
         Err(error) => {
             tracing::error!(%error, "a socket for datagrams cannot be read from");
@@ -85,6 +89,7 @@ pub(crate) async fn run(worker: Rc<Worker>, source: Source, mut phase: watch::Re
     let mut losses = Losses::new(&socket);
     let listener = Rc::new(Listener { worker, socket, local, number, options });
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    let mut arrivals = Arrivals::default();
     let mut interval = tokio::time::interval(LOSSES_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -94,10 +99,26 @@ pub(crate) async fn run(worker: Rc<Worker>, source: Source, mut phase: watch::Re
             // Polled before the datagrams, because during a flood, when losses occur, the socket is
             // always readable.
             _ = interval.tick() => losses.count(&listener),
-            _ = listener.socket.readable() => listener.pass_some(&mut datagram),
+            ready = listener.socket.readable() => {
+                let Ok(ready) = ready else { break };
+                listener.pass_some(ready, &mut datagram, &mut arrivals);
+            }
+            () = std::future::ready(()), if !arrivals.is_empty() => {}
         }
+        arrivals.take_some().for_each(|new| start(&listener, new));
         tokio::task::yield_now().await;
     }
+    arrivals.take_all().for_each(|new| start(&listener, new));
+}
+
+/// Registers a listening socket, which is in non-blocking mode, and returns its address.
+fn register(socket: UdpSocket) -> io::Result<(AsyncFd<UdpSocket>, SocketAddr)> {
+    let local = socket.local_addr()?;
+    Ok((connected::register_for_reading(socket)?, local))
+}
+
+fn start(listener: &Rc<Listener>, new: NewSession) {
+    tokio::task::spawn_local(serve(Rc::clone(listener), new));
 }
 
 /// Datagrams of a listener that the kernel dropped because its receive buffer was full.
@@ -109,7 +130,7 @@ struct Losses {
 }
 
 impl Losses {
-    fn new(socket: &UdpSocket) -> Self {
+    fn new(socket: &AsyncFd<UdpSocket>) -> Self {
         Self { counted: lost_datagrams(socket).ok(), log: LogLimit::new(LOSSES_LOG_INTERVAL) }
     }
 
@@ -135,20 +156,26 @@ impl Losses {
 }
 
 impl Listener {
-    /// Forwards received datagrams, at most `DATAGRAMS_PER_TURN`.
-    fn pass_some(self: &Rc<Self>, datagram: &mut [u8]) {
+    /// Forwards received datagrams, at most `DATAGRAMS_PER_TURN`. Those of new sources are appended
+    /// to `arrivals`.
+    fn pass_some(
+        &self,
+        mut ready: AsyncFdReadyGuard<'_, UdpSocket>,
+        datagram: &mut [u8],
+        arrivals: &mut Arrivals,
+    ) {
         self.worker.clock.refresh();
         for _ in 0..DATAGRAMS_PER_TURN {
-            match self.socket.try_recv_from(datagram) {
-                Ok((bytes, client)) => self.pass(&datagram[..bytes], client),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            match ready.try_io(|socket| socket.get_ref().recv_from(datagram)) {
+                Ok(Ok((bytes, client))) => self.pass(&datagram[..bytes], client, arrivals),
                 // Error of an earlier datagram to a client that is gone.
-                Err(_) => {}
+                Ok(Err(_)) => {}
+                Err(_would_block) => return,
             }
         }
     }
 
-    fn pass(self: &Rc<Self>, datagram: &[u8], client: SocketAddr) {
+    fn pass(&self, datagram: &[u8], client: SocketAddr, arrivals: &mut Arrivals) {
         let key = SessionKey { listener: self.number, client };
         let worker = &self.worker;
         match worker.sessions.get(&key) {
@@ -159,15 +186,20 @@ impl Listener {
                 }
             }
             None => {
-                if let Err(drop) = self.begin(key, datagram) {
+                if let Err(drop) = self.begin(key, datagram, arrivals) {
                     worker.metrics.udp_datagrams_dropped.increment(drop);
                 }
             }
         }
     }
 
-    /// Starts a session with its first datagram.
-    fn begin(self: &Rc<Self>, key: SessionKey, datagram: &[u8]) -> Result<(), DatagramDrop> {
+    /// Takes a place for a new session with its first datagram.
+    fn begin(
+        &self,
+        key: SessionKey,
+        datagram: &[u8],
+        arrivals: &mut Arrivals,
+    ) -> Result<(), DatagramDrop> {
         let worker = &self.worker;
         let snapshot = worker.snapshot.take();
         let address = key.client.ip().to_canonical();
@@ -180,18 +212,14 @@ impl Listener {
         };
         let place = SessionSlot::take(worker, key, datagram.len())?;
         let first = FirstBytes::Datagram(datagram.into());
-        tokio::task::spawn_local(serve(Rc::clone(self), place, first, route));
+        arrivals.push(NewSession { place, first, route });
         Ok(())
     }
 }
 
 /// Serves a session until it ends.
-async fn serve(
-    listener: Rc<Listener>,
-    mut place: SessionSlot,
-    first: FirstBytes,
-    route: Arc<StreamEntry>,
-) {
+async fn serve(listener: Rc<Listener>, new: NewSession) {
+    let NewSession { mut place, first, route } = new;
     place.enter().await;
     let client = place.client();
     let ends = Ends { client, peer: client, local: listener.local, listener: listener.local };
@@ -248,7 +276,7 @@ async fn relay(
 struct NodeResponses<'s> {
     listener: &'s Listener,
     session: &'s Session,
-    socket: &'s UdpSocket,
+    socket: &'s ConnectedSocket,
     upstream: &'s UpstreamEntry,
     picked: Picked<'s>,
 }
@@ -288,19 +316,27 @@ impl NodeResponses<'_> {
         let worker = connection.worker;
         let mut datagram = worker.sessions.scratch();
         for _ in 0..DATAGRAMS_PER_TURN {
-            let mut read = ReadBuf::new(&mut datagram);
-            match self.socket.poll_recv(context, &mut read) {
+            let mut ready = match self.socket.poll_read_ready(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
-                Poll::Ready(Ok(())) => {}
-            }
-            let answer = read.filled();
+                Poll::Ready(Ok(ready)) => ready,
+            };
+            let received = ready.try_io(|socket| {
+                let (bytes, _) = rustix::net::recv(socket, &mut **datagram, RecvFlags::empty())?;
+                Ok(bytes)
+            });
+            let answer = match received {
+                // Registers for the next datagram.
+                Err(_would_block) => continue,
+                Ok(Err(error)) => return Poll::Ready(error),
+                Ok(Ok(bytes)) => &datagram[..bytes],
+            };
             self.session.touch(worker.clock.refresh());
             if !std::mem::replace(has_answered, true) {
                 self.session.note_answered(&worker.sessions);
                 self.note_answer(connection);
             }
-            match self.listener.socket.try_send_to(answer, connection.ends.client) {
+            match self.listener.socket.get_ref().send_to(answer, connection.ends.client) {
                 Ok(sent) => {
                     connection.record.bytes_sent += sent as u64;
                     worker.metrics.stream_sent_bytes.add(sent as u64);
@@ -339,26 +375,5 @@ impl NodeResponses<'_> {
     }
 }
 
-/// Opens a connected socket per session, which receives datagrams only from its node.
-struct OverUdp;
-
-impl Open for OverUdp {
-    type Opened = UdpSocket;
-    const PROOF: Proof = Proof::None;
-
-    async fn open(&self, _: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<UdpSocket> {
-        let Endpoint::Ip(address) = picked.address() else {
-            let cause = "no datagrams are sent to a Unix socket";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, cause));
-        };
-        let any: SocketAddr = match address {
-            SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(any).await?;
-        socket.connect(address).await?;
-        // A new socket takes no data until the reactor has reported it writable.
-        socket.writable().await?;
-        Ok(socket)
-    }
-}
+#[cfg(test)]
+mod tests;

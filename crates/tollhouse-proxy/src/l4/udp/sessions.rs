@@ -1,6 +1,6 @@
 //! Sessions of one core, found by listener, client address and port. Limited in number, per
 //! address, and in the bytes that wait for nodes. Sessions with an unproven source are displaced by
-//! newer ones. `place.rs` contains the admission of a session and the path of its datagrams.
+//! newer ones. `slot.rs` contains the admission of a session and the path of its datagrams.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use hashbrown::HashMap;
-use tokio::net::UdpSocket;
 use tollhouse_stdx::{ArrivalQueue, Ticket};
 use tollhouse_telemetry::ErrorCode;
 
+use super::connected::ConnectedSocket;
 use crate::l4::plugins::Refusal;
 
 /// Maximum length of a UDP datagram in bytes (RFC 768: a length of 16 bits).
@@ -156,7 +156,7 @@ pub(super) enum State {
         waiting: Vec<Box<[u8]>>,
     },
     Open {
-        socket: Rc<UdpSocket>,
+        socket: Rc<ConnectedSocket>,
         /// PROXY protocol header that precedes each datagram.
         header: Vec<u8>,
     },

@@ -7,9 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
-use tokio::net::UdpSocket;
-use tollhouse_telemetry::DatagramDrop;
+use rustix::net::SendFlags;
+use tollhouse_telemetry::{DatagramDrop, ErrorCode};
 
+use super::connected::ConnectedSocket;
 use super::sessions::{Session, SessionKey, State, WAITING_MAX};
 use crate::worker::Worker;
 
@@ -64,6 +65,11 @@ impl SessionSlot {
         self.number = Some(self.worker.open.enter(task));
     }
 
+    /// Counts a session that ends before its task has begun.
+    pub(super) fn count_failure(&self, code: ErrorCode) {
+        self.worker.metrics.stream_failed.increment(code);
+    }
+
     pub(super) fn client(&self) -> SocketAddr {
         self.session.key.client
     }
@@ -104,7 +110,7 @@ fn make_room(worker: &Worker, address: Option<&IpAddr>) -> Option<()> {
 
 /// Socket connected to a node, and the PROXY protocol header of each datagram; empty if none.
 pub(super) struct NodeSocket {
-    pub(super) socket: Rc<UdpSocket>,
+    pub(super) socket: Rc<ConnectedSocket>,
     pub(super) header: Vec<u8>,
 }
 
@@ -123,12 +129,13 @@ impl Session {
             }
             State::Open { socket, header } => {
                 let sent = if header.is_empty() {
-                    socket.try_send(datagram)
+                    rustix::net::send(&**socket, datagram, SendFlags::empty())
                 } else {
-                    socket.try_send(&[header, datagram].concat())
+                    let announced = [header, datagram].concat();
+                    rustix::net::send(&**socket, &announced, SendFlags::empty())
                 };
                 drop(state);
-                self.note_sent(worker, datagram.len(), sent)
+                self.note_sent(worker, datagram.len(), sent.map_err(io::Error::from))
             }
         }
     }

@@ -137,11 +137,14 @@ fn a_node_that_is_too_slow_is_named_first() {
     let timeout = json!({"timeout": {"connect": 5, "send": 5, "read": 0.05}});
     let slow = with(upstream([silent.address()]), timeout);
     let route = json!({"id": "slow", "uri": "/*", "upstream": slow});
-    let gateway = gateway().resources(&routes([route])).start();
+    let gateway = gateway().resources(&routes([route])).set("listen.admin", "127.0.0.1:0").start();
     ask_often(&gateway, &get("/", ""), 504);
     let finding = first_finding(&gateway, "node_failing");
     assert_eq!(finding["subject"], format!("routes/slow {}", silent.address()));
     assert_eq!(finding["change"]["path"], "revision 1");
+    let requests = requests_of(&gateway, &finding);
+    let attempt = format!("attempts={}(upstream_read_timeout in ", silent.address());
+    assert!(requests.contains(&attempt) && requests.contains("route=slow"), "{requests}");
 }
 
 #[test]
@@ -223,12 +226,15 @@ fn a_plugin_that_does_not_exist_is_named_first() {
         "id": "safe", "uri": "/*", "plugins": {"key-auht": {}},
         "upstream": upstream([origin.address()]),
     });
-    let gateway = gateway().resources(&routes([route])).start();
+    let gateway = gateway().resources(&routes([route])).set("listen.admin", "127.0.0.1:0").start();
     ask_often(&gateway, &get("/", ""), 503);
     let finding = first_finding(&gateway, "object_invalid");
     assert_eq!(finding["severity"], "problem");
     assert!(finding["what"].as_str().is_some_and(|what| what.contains("key-auht")), "{finding}");
     assert!(gateway.failures("plugin_unavailable") >= 8.0);
+    let words = ["requests", "--route", "safe"];
+    let requests = run_well(&mut command(&gateway, &words));
+    assert!(requests.contains("code=plugin_unavailable"), "{requests}");
 }
 
 #[test]
@@ -257,6 +263,10 @@ fn a_store_that_is_lost_is_named_first_and_requests_go_on() {
     put(&gateway, "/routes/1", &etcd_route(&origin));
     assert_eq!(ask(&gateway, "/"), 200);
     etcd.kill();
+    // The reason changes once: connections break, and new ones are refused.
+    gateway.output().wait_line("the outage", |line| {
+        (line.contains("store is down") && line.contains("Connection refused")).then_some(())
+    });
     let finding = first_finding(&gateway, "part_down");
     assert_eq!((&finding["subject"], &finding["severity"]), (&json!("store"), &json!("warning")));
     assert!(finding["since_ms"].is_u64() && finding["requests"].is_null(), "{finding}");

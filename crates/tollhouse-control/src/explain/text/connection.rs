@@ -55,7 +55,9 @@ pub fn connection(
     let taken = found.map(|entry| &entry.route);
     let routes = snapshot.streams.routes().map(|entry| &entry.route);
     let others = routes.filter(|route| taken.is_none_or(|taken| taken.id != route.id));
-    write_others(&mut text, &others.collect::<Vec<_>>(), &arrival);
+    let mut others: Vec<&StreamRoute> = others.collect();
+    others.sort_by_key(|route| route.id.as_str());
+    write_others(&mut text, &others, &arrival);
     (text, found.is_some())
 }
 

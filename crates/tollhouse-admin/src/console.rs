@@ -159,6 +159,7 @@ fn filter_of(call: &Call) -> RequestFilter {
         code: own("code"),
         status: own("status"),
         route: own("route"),
+        slower_ms: own("slower_ms").and_then(|text| text.parse().ok()),
         search: own("q"),
     }
 }

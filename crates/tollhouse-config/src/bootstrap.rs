@@ -51,6 +51,8 @@ pub struct Bootstrap {
     pub data_dir: PathBuf,
     /// Number of worker threads that serve clients; by default one per available core.
     pub workers: Workers,
+    /// Niceness of the threads of the control side, from 0 to 19.
+    pub control_niceness: usize,
     /// Addresses on which each service listens.
     pub listen: Listen,
     /// TLS of connections from clients.
@@ -134,6 +136,7 @@ impl Default for Bootstrap {
         let data_dir = PathBuf::from("./tollhouse-data");
         Self {
             workers: Workers::Auto,
+            control_niceness: 5,
             listen: Listen::default(),
             tls: Tls::default(),
             control: SideListener::default(),

@@ -1,10 +1,11 @@
 //! Dry run of routing: which route a request would take, and why the other routes lose. The codec
-//! and the router of the data plane decide, and nothing is sent. Callers format the result.
+//! and the router of the data plane decide, and nothing is sent.
 
 mod answer;
 mod decision;
 mod question;
 mod reason;
+pub mod text;
 
 pub use answer::{ServedQuestions, candidates_listed_max};
 pub use decision::{ByShenyu, Candidate, Decision, Destination, Winner, candidates, candidates_at};

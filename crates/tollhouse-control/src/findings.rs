@@ -5,8 +5,12 @@
 //! process know; nothing is added to the path of a request. One module per source of facts.
 
 mod changes;
+mod clock;
 mod finding;
+mod handshakes;
+mod limits;
 mod nodes;
+mod period;
 mod process;
 mod registry;
 mod routes;
@@ -25,6 +29,9 @@ use tollhouse_telemetry::catalogue::FINDINGS;
 pub use self::finding::{EarlierChange, Finding, Kind, RequestQuery, Severity};
 
 use self::changes::ChangeLog;
+use self::clock::ClockWatch;
+use self::handshakes::HandshakeWatch;
+use self::limits::LimitWatch;
 use self::process::LossWatch;
 use self::registry::RegistryWatch;
 use self::routes::{RouteFacts, RouteWatch};
@@ -36,6 +43,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Pause as a multiple of the last computation's duration, so that huge configurations cost at most
 /// two per cent of a core.
 const REST_FACTOR: u32 = 50;
+
+/// Longest rest of the control thread between two computations that callers ask for. Together with
+/// a computation it is far below [`FRESH_TIME_MAX`].
+const REST_MAX: Duration = Duration::from_millis(500);
 
 /// Limit of findings in the list; the worst come first.
 const LISTED_MAX: usize = 200;
@@ -96,6 +107,18 @@ impl FindingBoard {
         text
     }
 
+    /// Waits until the next computation is due. A caller may shorten the pause, but not below a
+    /// rest in proportion to the last computation, so that callers in a loop leave the thread free.
+    async fn rest(&self, took: Duration) {
+        let rest = (took * REST_FACTOR).min(REST_MAX);
+        let pause = INTERVAL.max(took * REST_FACTOR);
+        tokio::time::sleep(rest).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause - rest) => {}
+            () = self.wanted.notified() => {}
+        }
+    }
+
     fn publish(&self, findings: Vec<Finding>) {
         self.published.send_replace(findings.into());
     }
@@ -108,11 +131,7 @@ pub async fn watch(cx: ControlContext, snapshots: Arc<SnapshotCell>) {
     loop {
         let began = Instant::now();
         board.publish(watcher.look(unix_ms()).await);
-        let pause = INTERVAL.max(began.elapsed() * REST_FACTOR);
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = board.wanted.notified() => {}
-        }
+        board.rest(began.elapsed()).await;
     }
 }
 
@@ -124,6 +143,9 @@ struct Watcher {
     seen: HashMap<(Kind, String), u64>,
     changes: ChangeLog,
     routes: RouteWatch,
+    handshakes: HandshakeWatch,
+    clock: ClockWatch,
+    limits: LimitWatch,
     losses: LossWatch,
     registry: RegistryWatch,
 }
@@ -136,6 +158,9 @@ impl Watcher {
             seen: HashMap::new(),
             changes: ChangeLog::default(),
             routes: RouteWatch::default(),
+            handshakes: HandshakeWatch::default(),
+            clock: ClockWatch::default(),
+            limits: LimitWatch::default(),
             losses: LossWatch::default(),
             registry: RegistryWatch::default(),
         }
@@ -160,10 +185,15 @@ impl Watcher {
         let (metrics, rates) = (&*self.cx.metrics, &*self.cx.console.object_rates);
         let facts = RouteFacts { snapshot: &snapshot, metrics, rates, now_ms };
         self.routes.find(&facts, &mut findings);
+        self.handshakes.find(metrics, now_ms, &mut findings);
+        self.clock.find(now_ms, &mut findings);
+        self.limits.find(metrics, now_ms, &mut findings);
         process::find(&self.cx, now_ms, &mut findings);
         self.losses.find(self.cx.metrics_page.lost_log_entries(), now_ms, &mut findings);
         if let Some(registry) = self.cx.metrics_page.registry().registry() {
             self.registry.find(&registry.state_full(), &mut findings);
+            let terms = &self.cx.bootstrap.registry;
+            registry::find_limits(&registry, terms.memory_max, &mut findings);
         }
         raise_causes(&mut findings);
         findings
@@ -201,11 +231,6 @@ fn sort(findings: &mut [Finding]) {
         let order = rank(one).cmp(&rank(other)).then_with(|| other.count.cmp(&one.count));
         order.then_with(|| one.subject.cmp(&other.subject))
     });
-}
-
-/// A number with the singular or plural of its noun.
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn unix_ms() -> u64 {
@@ -246,6 +271,25 @@ mod tests {
         let mut alone = vec![invalid()];
         raise_causes(&mut alone);
         assert_eq!(alone[0].severity, Severity::Warning);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_in_a_loop_leave_the_thread_free() {
+        let board = FindingBoard::default();
+        for (took_ms, is_wanted, expected_ms) in [
+            (2, false, 1_000),
+            (2, true, 100),
+            (40, false, 2_000),
+            (40, true, 500),
+            (200, true, 500),
+        ] {
+            if is_wanted {
+                board.wanted.notify_one();
+            }
+            let began = tokio::time::Instant::now();
+            board.rest(Duration::from_millis(took_ms)).await;
+            assert_eq!(began.elapsed(), Duration::from_millis(expected_ms), "{took_ms}");
+        }
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Process {
             log: access_log.as_ref(),
         };
         let cores = Cores::start(workers, sockets, &parts)?;
-        cores::lower_priority();
+        cores::lower_priority(bootstrap);
         if let Some(inheritance) = inheritance {
             inheritance.confirm()?;
         }

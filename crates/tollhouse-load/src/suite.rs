@@ -90,10 +90,11 @@ pub enum Length {
     Glance,
     /// Minutes, for a rough picture of the figures.
     Quick,
-    /// Shorter than published, with three repetitions.
+    /// Shorter than published; with three repetitions, except in the suite `connections`.
     #[default]
     Standard,
-    /// As many requests as the published runs have, or as long runs, in three repetitions.
+    /// As many requests as the published runs have, or as long runs; with three repetitions, except
+    /// in the suite `connections`, which opens each number of connections once.
     Full,
 }
 

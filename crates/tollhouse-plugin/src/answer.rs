@@ -42,6 +42,8 @@ pub enum RefusalKind {
     AuthMissing,
     /// The credential is unknown, wrong or expired.
     AuthInvalid,
+    /// The credential is right, and its time is too far from the gateway's clock.
+    ClockDiffers,
     /// A limit on requests or connections is reached.
     LimitExceeded,
     /// A rule forbids the request.

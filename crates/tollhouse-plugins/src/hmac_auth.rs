@@ -35,7 +35,7 @@ use tollhouse_plugin::{
 
 use self::fields::Fields;
 use crate::shared::auth::base64::{decode_base64, encode_base64};
-use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::gate::{Gate, REALM_PATTERN, Rejection};
 use crate::shared::auth::secret::{SecretText, are_equal};
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::http_date::parse_http_date;
@@ -178,7 +178,7 @@ impl Plugin for HmacAuth {
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let credential = match self.verify(cx) {
             Ok(credential) => credential,
-            Err(message) => return self.turn_away(cx, message),
+            Err(rejection) => return self.turn_away(cx, rejection),
         };
         if !self.config.validate_request_body {
             return self.admit(cx, credential);
@@ -201,32 +201,43 @@ impl Plugin for HmacAuth {
     }
 }
 
+/// Verdict on the time that a request was signed with.
+#[derive(Debug, Clone, Copy)]
+enum SignedTime {
+    Recent,
+    /// It differs from the gateway's by more than `clock_skew`.
+    Skewed,
+}
+
 impl HmacAuth {
     /// Returns the credential that the signature belongs to.
-    fn verify<'r>(&self, cx: &RequestContext<'r>) -> Result<&'r Credential, &'static str> {
-        let header = cx
-            .header("Authorization")
-            .ok_or("client request can't be validated: missing Authorization header")?;
+    fn verify<'r>(&self, cx: &RequestContext<'r>) -> Result<&'r Credential, Rejection> {
+        let header = cx.header("Authorization").ok_or_else(|| {
+            Rejection::missing("client request can't be validated: missing Authorization header")
+        })?;
         let fields = Fields::parse(&header).ok_or(
             "client request can't be validated: Authorization header does not start with 'Signature'",
         )?;
-        self.verify_fields(cx, &fields).ok_or(REFUSED)
+        let (credential, time) = self.verify_fields(cx, &fields).ok_or(REFUSED)?;
+        match time {
+            SignedTime::Recent => Ok(credential),
+            SignedTime::Skewed => Err(Rejection::clock_differs(REFUSED)),
+        }
     }
 
+    /// Returns the credential whose key signed the request, with the verdict on the signed time.
     fn verify_fields<'r>(
         &self,
         cx: &RequestContext<'r>,
         fields: &Fields<'_>,
-    ) -> Option<&'r Credential> {
+    ) -> Option<(&'r Credential, SignedTime)> {
         let (key_id, signature) = (fields.key_id?, decode_base64(fields.signature?)?);
         let algorithm = Algorithm::from_name(fields.algorithm?)
             .filter(|algorithm| self.config.allowed_algorithms.contains(algorithm))?;
         let credential = cx.find_credential(Self::NAME, key_id)?;
         let identity = credential.identity::<SigningKey>()?;
-        if !self.is_recent(cx, fields)
-            || !self.signs_enough(fields)
-            || has_other_spellings(cx, fields)
-        {
+        let time = self.signed_time(cx, fields)?;
+        if !self.signs_enough(fields) || has_other_spellings(cx, fields) {
             return None;
         }
         let key = hmac::Key::new(algorithm.primitive(), identity.secret_key.as_bytes());
@@ -238,21 +249,21 @@ impl HmacAuth {
         let normalised = normalised_target(cx);
         let is_signed =
             normalised.is_some_and(|target| signs(&target)) || signs(&cx.real_request_uri());
-        is_signed.then_some(credential)
+        is_signed.then_some((credential, time))
     }
 
-    /// Whether the signed time is within the clock skew. An unsigned time does not count, because a
-    /// forger could renew it for ever.
-    fn is_recent(&self, cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
+    /// Whether the signed time is within the clock skew; `None` without one. An unsigned time does
+    /// not count, because a forger could renew it for ever.
+    fn signed_time(&self, cx: &RequestContext<'_>, fields: &Fields<'_>) -> Option<SignedTime> {
         let mut headers = ["Date", "X-Date"].into_iter();
-        let found = headers.find_map(|name| Some((name, cx.header(name)?)));
-        let Some((name, date)) = found else { return false };
+        let (name, date) = headers.find_map(|name| Some((name, cx.header(name)?)))?;
         if !fields.headers().any(|signed| signed.eq_ignore_ascii_case(name.as_bytes())) {
-            return false;
+            return None;
         }
-        let Some(seconds) = parse_http_date(&date) else { return false };
+        let seconds = parse_http_date(&date)?;
         let now_seconds = i64::try_from(cx.now().unix_ms / 1_000).unwrap_or(i64::MAX);
-        now_seconds.abs_diff(seconds) <= self.config.clock_skew.unsigned_abs()
+        let is_recent = now_seconds.abs_diff(seconds) <= self.config.clock_skew.unsigned_abs();
+        Some(if is_recent { SignedTime::Recent } else { SignedTime::Skewed })
     }
 
     fn signs_enough(&self, fields: &Fields<'_>) -> bool {
@@ -269,8 +280,12 @@ impl HmacAuth {
         Step::Continue
     }
 
-    fn turn_away<'a>(&'a self, cx: &mut RequestContext<'_>, message: &'static str) -> Step<'a> {
-        let step = self.gate.turn_away(cx, message);
+    fn turn_away<'a>(
+        &'a self,
+        cx: &mut RequestContext<'_>,
+        rejection: impl Into<Rejection>,
+    ) -> Step<'a> {
+        let step = self.gate.turn_away(cx, rejection);
         if matches!(step, Step::Continue) {
             self.hide(cx);
         }

@@ -32,7 +32,7 @@ use tollhouse_plugin::{
 
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::credentials::{hide_argument, hide_cookie};
-use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::gate::{Gate, REALM_PATTERN, Rejection};
 use crate::shared::auth::grant::note_claims;
 use crate::shared::auth::jwt::{Token, Verifier};
 use crate::shared::auth::scheme::credentials;
@@ -230,7 +230,7 @@ impl Plugin for JwtAuth {
         let found = self.token(cx);
         let step = match self.authenticate(cx, found.as_ref()) {
             Ok(()) => Step::Continue,
-            Err(message) => self.gate.turn_away(cx, message),
+            Err(rejection) => self.gate.turn_away(cx, rejection),
         };
         // The token stays in a refused request, because another plugin may still need it.
         if let (Step::Continue, Some((_, place)), true) =
@@ -256,7 +256,7 @@ impl JwtAuth {
         &self,
         cx: &mut RequestContext<'_>,
         found: Option<&(Vec<u8>, TokenLocation)>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Rejection> {
         let (text, place) = found.ok_or("Missing JWT token in request")?;
         let token = Token::parse(text).ok_or("JWT token invalid")?;
         let credential = self.verify(cx, &token)?;
@@ -276,19 +276,26 @@ impl JwtAuth {
         &self,
         cx: &RequestContext<'r>,
         token: &Token<'_>,
-    ) -> Result<&'r Credential, &'static str> {
+    ) -> Result<&'r Credential, Rejection> {
         let credential = match token.payload.get(&self.config.key_claim_name) {
-            None | Some(Value::Bool(false)) => return Err("missing user key in JWT token"),
+            None | Some(Value::Bool(false)) => return Err("missing user key in JWT token".into()),
             Some(Value::String(key)) => cx.find_credential(Self::NAME, key.as_bytes()),
             Some(_) => None,
         };
         let credential = credential.ok_or("Invalid user key in JWT token")?;
         let key = credential.identity::<TokenKey>().ok_or("failed to verify jwt")?;
         let now_ms = cx.now().unix_ms;
-        if !key.signed(token) || !self.claims_hold(&token.payload, key, now_ms) {
-            return Err("failed to verify jwt");
+        if !key.signed(token) {
+            return Err("failed to verify jwt".into());
         }
-        Ok(credential)
+        match self.failed_claim(&token.payload, key, now_ms) {
+            None => Ok(credential),
+            // A token of the future is one of a clock that is ahead, or ours is behind.
+            Some(Claim::Nbf) if token.payload.get("nbf").is_some_and(Value::is_number) => {
+                Err(Rejection::clock_differs("failed to verify jwt"))
+            }
+            Some(_) => Err("failed to verify jwt".into()),
+        }
     }
 
     /// Returns the token and its place.
@@ -312,7 +319,13 @@ impl JwtAuth {
         }
     }
 
-    fn claims_hold(&self, payload: &Map<String, Value>, key: &TokenKey, now_ms: u64) -> bool {
+    /// First of the time claims that does not hold.
+    fn failed_claim(
+        &self,
+        payload: &Map<String, Value>,
+        key: &TokenKey,
+        now_ms: u64,
+    ) -> Option<Claim> {
         // `f64` holds both exactly for any realistic time.
         let now_seconds = (now_ms / 1_000) as f64;
         let leeway_seconds = key.lifetime_grace_period as f64;
@@ -323,6 +336,6 @@ impl JwtAuth {
                 .is_some_and(|seconds| claim.holds(seconds, now_seconds, leeway_seconds)),
             None => named.is_none(),
         };
-        named.unwrap_or(&Claim::ALL).iter().all(holds)
+        named.unwrap_or(&Claim::ALL).iter().copied().find(|claim| !holds(claim))
     }
 }

@@ -1,8 +1,10 @@
-//! Queries in the form in which ShenYu sends them to nodes, and the characters that its gateway accepts in a target.
+//! Queries in the form in which ShenYu sends them to nodes, and the characters that its gateway
+//! accepts in a target.
 //!
-//! ShenYu takes a query apart and puts it together again: pairs without a name disappear, and values of one name are
-//! placed side by side. If path or query have an escape, names and values are decoded as those of a form and encoded
-//! anew, so that `+` becomes `%20`, and `%41` becomes `A`.
+//! ShenYu takes a query apart and puts it together again: pairs without a name disappear, and
+//! values of one name are placed side by side. If path or query have an escape, names and values
+//! are decoded as those of a form and encoded anew, so that `+` becomes `%20`, and `%41` becomes
+//! `A`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +16,24 @@ use crate::shared::form;
 /// Number of pairs whose names are compared with each other; longer queries are always rewritten.
 const COMPARED_PAIRS_MAX: usize = 8;
 
-/// Whether a target has only characters that a URI may have (as `java.net.URI` reads RFC 2396), and whole escapes.
-/// ShenYu refuses all others.
+/// Form in which the names and values of a query are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// The client's bytes.
+    AsSent,
+    /// Decoded as those of a form and encoded anew, because path or query have an escape.
+    Anew,
+}
+
+impl Encoding {
+    /// Encoding that a part of a target, path or query, demands.
+    pub(crate) fn of(part: &[u8]) -> Self {
+        if part.contains(&b'%') { Self::Anew } else { Self::AsSent }
+    }
+}
+
+/// Whether a target has only characters that a URI may have (as `java.net.URI` reads RFC 2396), and
+/// whole escapes. ShenYu refuses all others.
 pub(crate) fn is_uri(target: &[u8]) -> bool {
     let query = find(b'?', target).unwrap_or(target.len());
     target.iter().enumerate().all(|(place, byte)| match byte {
@@ -30,8 +48,8 @@ const fn is_uri_byte(byte: u8) -> bool {
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
 }
 
-/// Whether ShenYu sends a query as it came, if the path has no escape. Costs one pass over the query and allocates
-/// nothing; `false` also for some long queries that ShenYu would not change.
+/// Whether ShenYu sends a query as it came, if the path has no escape. Costs one pass over the query
+/// and allocates nothing; `false` also for some long queries that ShenYu would not change.
 pub(crate) fn is_plain(query: &[u8]) -> bool {
     let is_clear = query.iter().all(|byte| *byte != b'%' && is_uri_byte(*byte));
     if !is_clear || query.is_empty() {
@@ -53,15 +71,15 @@ pub(crate) fn is_plain(query: &[u8]) -> bool {
     true
 }
 
-/// Writes a query; `has_escape` tells whether path or query have an escape.
-fn written(query: &[u8], has_escape: bool) -> Vec<u8> {
-    let pairs = pairs(query).map(|(name, value)| match has_escape {
-        true => {
+/// Returns a query in the form in which ShenYu sends it to nodes.
+fn written(query: &[u8], encoding: Encoding) -> Vec<u8> {
+    let pairs = pairs(query).map(|(name, value)| match encoding {
+        Encoding::Anew => {
             let encoded =
                 |part: &[u8]| Cow::Owned(form::encoded(&form::decode_part(part)).into_bytes());
             (encoded(name), value.map(encoded))
         }
-        false => (Cow::Borrowed(name), value.map(Cow::Borrowed)),
+        Encoding::AsSent => (Cow::Borrowed(name), value.map(Cow::Borrowed)),
     });
     join(pairs.collect())
 }
@@ -70,19 +88,21 @@ fn find(byte: u8, text: &[u8]) -> Option<usize> {
     text.iter().position(|each| *each == byte)
 }
 
-/// Returns a query in the form in which ShenYu sends it to nodes, if it differs.
-pub(crate) fn rewritten(query: Option<&[u8]>, path_has_escape: bool) -> Option<Vec<u8>> {
-    let query = query.filter(|query| path_has_escape || !is_plain(query))?;
-    let written = written(query, path_has_escape || query.contains(&b'%'));
+/// Returns a query in the form in which ShenYu sends it to nodes, if it differs; `of_path` is the
+/// encoding that the path demands.
+pub(crate) fn rewritten(query: Option<&[u8]>, of_path: Encoding) -> Option<Vec<u8>> {
+    let query = query.filter(|query| of_path == Encoding::Anew || !is_plain(query))?;
+    let encoding = if of_path == Encoding::Anew { of_path } else { Encoding::of(query) };
+    let written = written(query, encoding);
     // A question mark without a query is not sent either.
     (written != query || query.is_empty()).then_some(written)
 }
 
 /// Returns the query of a request in the form in which ShenYu sends it to nodes; may be empty.
 pub(crate) fn sent_to_nodes(exchange: &dyn Exchange) -> Option<Cow<'_, [u8]>> {
-    let path_has_escape = path_of(exchange.real_request_uri()).contains(&b'%');
+    let of_path = Encoding::of(&path_of(exchange.real_request_uri()));
     let query = exchange.query()?;
-    Some(rewritten(Some(query), path_has_escape).map_or(Cow::Borrowed(query), Cow::Owned))
+    Some(rewritten(Some(query), of_path).map_or(Cow::Borrowed(query), Cow::Owned))
 }
 
 /// Returns the decoded parameters of a query; some have no value.
@@ -92,8 +112,8 @@ pub(crate) fn parameters(query: &[u8]) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Encodes parameters as the plugin `request` does: only the characters that a query may not have, and a plus sign,
-/// which would be read as a space.
+/// Encodes parameters as the plugin `request` does: only the characters that a query may not have,
+/// and a plus sign, which would be read as a space.
 pub(crate) fn encode(parameters: &[(String, Option<String>)]) -> Vec<u8> {
     let encoded = |part: &str| {
         let is_kept =
@@ -111,7 +131,8 @@ pub(crate) fn encode(parameters: &[(String, Option<String>)]) -> Vec<u8> {
     join(pairs.map(|(name, value)| (name.into(), value.map(Part::from))).collect())
 }
 
-/// Pairs of a query as they came; equality signs before a name are skipped, and a pair without a name too.
+/// Pairs of a query as they came; equality signs before a name are skipped, and a pair without a
+/// name too.
 fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     query.split(|byte| *byte == b'&').filter_map(|pair| {
         let start = pair.iter().position(|byte| *byte != b'=')?;
@@ -154,7 +175,8 @@ fn join(pairs: Vec<(Part<'_>, Option<Part<'_>>)>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Queries, and what the gateway of ShenYu 2.7.1 sent to a node for them, for paths without an escape.
+    /// Queries, and what the gateway of ShenYu 2.7.1 sent to a node for them, for paths without an
+    /// escape.
     const WRITTEN: [(&str, &str); 18] = [
         ("a=1&b=2", "a=1&b=2"),
         ("a=b+c", "a=b+c"),
@@ -179,10 +201,11 @@ mod tests {
     #[test]
     fn queries_are_written_as_shenyu_writes_them() {
         for (sent, expected) in WRITTEN {
-            let result = written(sent.as_bytes(), sent.contains('%'));
+            let result = written(sent.as_bytes(), Encoding::of(sent.as_bytes()));
             assert_eq!(String::from_utf8_lossy(&result), expected, "{sent}");
         }
-        assert_eq!(written(b"a=b+1:2&c", true), b"a=b%201%3A2&c", "the path has an escape");
+        let anew = written(b"a=b+1:2&c", Encoding::Anew);
+        assert_eq!(anew, b"a=b%201%3A2&c", "the path has an escape");
     }
 
     #[test]

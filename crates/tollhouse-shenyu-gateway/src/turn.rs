@@ -12,7 +12,7 @@ use tollhouse_shenyu::model::Metadata;
 use crate::counts::{Call, Permit};
 use crate::entrance::CrossHeaders;
 use crate::plugins::cache::copy::PendingCopy;
-use crate::query;
+use crate::query::{self, Encoding};
 use crate::response_edit::ResponseEdit;
 use crate::shared::fallback::OnFailure;
 use crate::shared::record::Record;
@@ -61,8 +61,8 @@ pub(crate) struct Turn {
     pub(crate) sent_query: Option<Vec<u8>>,
     /// Query in the form that conditions see and nodes get, if it differs; may be empty.
     written_query: Option<Vec<u8>>,
-    /// Whether the path had an escape, so that the query is encoded anew.
-    path_has_escape: bool,
+    /// Encoding of the query that the path demands.
+    path_encoding: Encoding,
     /// Whether nodes get another path or query than the client sent.
     pub(crate) is_changed: bool,
     /// Whether the request has become an RPC call, whose path is that of the method.
@@ -106,9 +106,9 @@ impl Turn {
     pub(crate) fn new(exchange: &dyn Exchange, rpc_type: RpcType) -> Self {
         let (asked, is_changed) = asked_path(exchange);
         let asked = asked.into_owned();
-        let path_has_escape = path_of(exchange.real_request_uri()).contains(&b'%');
+        let path_encoding = Encoding::of(&path_of(exchange.real_request_uri()));
         let sent_query = exchange.query().map(<[u8]>::to_vec);
-        let written_query = query::rewritten(sent_query.as_deref(), path_has_escape);
+        let written_query = query::rewritten(sent_query.as_deref(), path_encoding);
         Self {
             facts: Facts::new(rpc_type),
             seen: asked.clone(),
@@ -121,7 +121,7 @@ impl Turn {
             is_changed: is_changed || written_query.is_some(),
             sent_query,
             written_query,
-            path_has_escape,
+            path_encoding,
             is_call: false,
             aftermath: Aftermath::default(),
         }
@@ -191,7 +191,7 @@ impl Turn {
     /// Whether path or query of the client have an escape.
     fn has_escape(&self) -> bool {
         let query = self.sent_query.as_deref().unwrap_or_default();
-        self.path_has_escape || query.contains(&b'%')
+        self.path_encoding == Encoding::Anew || query.contains(&b'%')
     }
 
     /// Replaces the path for nodes and conditions.
@@ -203,7 +203,7 @@ impl Turn {
 
     /// Replaces the query for nodes and conditions.
     pub(crate) fn set_query(&mut self, query: Vec<u8>) {
-        self.written_query = query::rewritten(Some(&query), self.path_has_escape);
+        self.written_query = query::rewritten(Some(&query), self.path_encoding);
         self.sent_query = Some(query);
         self.is_changed = true;
     }
@@ -221,9 +221,9 @@ impl Turn {
         let records = std::mem::take(&mut self.aftermath.records);
         let cookies = std::mem::take(&mut self.aftermath.cookies);
         self.aftermath = Aftermath { records, cookies, ..Aftermath::default() };
-        self.path_has_escape = path.contains('%');
+        self.path_encoding = Encoding::of(path.as_bytes());
         let query = query.map_or_else(|| self.sent_query.take(), |it| Some(it.as_bytes().to_vec()));
-        self.written_query = query::rewritten(query.as_deref(), self.path_has_escape);
+        self.written_query = query::rewritten(query.as_deref(), self.path_encoding);
         self.sent_query = query;
         self.is_changed = true;
     }

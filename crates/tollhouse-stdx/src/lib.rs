@@ -1,5 +1,5 @@
 //! Additions to the standard library: copy-on-write collections, addresses of IP and Unix sockets,
-//! a coarse clock, a timer wheel, human sizes, budgets of memory, waits between tries.
+//! a coarse clock, a timer wheel, human sizes and counts, budgets of memory, waits between tries.
 //!
 //! The crate is independent of the product. It starts no threads and performs no I/O, except to
 //! query the kernel about the process and to flush a folder. Every module can be understood and
@@ -24,6 +24,7 @@ pub mod header_name;
 pub mod log_limit;
 pub mod lost_datagrams;
 pub mod plain_bytes;
+pub mod plural;
 pub mod priority;
 pub mod random;
 pub mod resident;

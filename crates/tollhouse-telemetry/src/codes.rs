@@ -224,6 +224,9 @@ codes! {
     AuthInvalid = "auth_invalid", 401, Downstream,
         "A plugin does not accept the credential of the request: it is unknown, wrong or expired.",
         "Renew the client's credential, or write it to its consumer; `tollhouse requests` names plugin and client.";
+    ClockSkew = "clock_skew", 401, Downstream,
+        "A plugin refuses a credential that is right but for its time: the clocks of client and gateway differ too much.",
+        "Compare the clocks of the client and of this machine (`timedatectl`); plugins have `clock_skew` or a grace period.";
     LimitExceeded = "limit_exceeded", 429, Downstream,
         "A plugin's limit on requests or connections is reached.",
         "See which clients are many in `tollhouse requests --code limit_exceeded`; raise the limit if they are legitimate.";

@@ -5,7 +5,7 @@ use crate::counters::Label;
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident, $label:literal; $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)*) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum $name {
             $($(#[$variant_doc])* $variant,)*
         }

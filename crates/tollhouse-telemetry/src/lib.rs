@@ -11,6 +11,7 @@ pub mod apisix;
 pub mod catalogue;
 pub mod codes;
 pub mod counters;
+pub mod handshakes;
 pub mod histogram;
 pub mod labels;
 pub mod latency;

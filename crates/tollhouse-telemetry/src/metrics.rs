@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::catalogue::{CoreMetrics, ProcessMetrics, ShenyuMetrics, render_build_info};
 use crate::codes::ErrorCode;
 use crate::counters::Label;
-use crate::labels::{ConnectionRefusal, StatusClass};
+use crate::handshakes::{FailedHandshake, FailedHandshakes};
+use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
 use crate::latency::{Latencies, LatencyCounts};
 use crate::object_counts::ObjectCounts;
 use crate::plugin_refusals::PluginRefusals;
@@ -125,6 +126,37 @@ impl Metrics {
         cores.iter().flat_map(|core| core.recent.groups()).collect()
     }
 
+    /// Kinds of failed TLS handshakes, by cause and server name, each core's apart.
+    pub fn failed_handshakes(&self) -> Vec<FailedHandshake> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        cores.iter().flat_map(|core| core.handshakes.kinds()).collect()
+    }
+
+    /// Number of connections closed before their first request for this reason.
+    pub fn connections_refused(&self, refusal: ConnectionRefusal) -> u64 {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_core =
+            |it: &Arc<CoreBlock>| it.metrics.downstream_connections_refused.get(refusal).value();
+        cores.iter().map(of_core).sum()
+    }
+
+    /// Number of datagrams not forwarded for this reason.
+    pub fn datagrams_dropped(&self, drop: DatagramDrop) -> u64 {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        cores.iter().map(|block| block.metrics.udp_datagrams_dropped.get(drop).value()).sum()
+    }
+
+    /// Number of TLS handshakes with clients, failed ones included.
+    pub fn handshakes(&self) -> u64 {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_core = |block: &Arc<CoreBlock>| {
+            let failed = &block.metrics.downstream_tls_handshakes_failed;
+            let failed = HandshakeFailure::ALL.iter().map(|it| failed.get(*it).value());
+            block.metrics.downstream_tls_handshakes.value() + failed.sum::<u64>()
+        };
+        cores.iter().map(of_core).sum()
+    }
+
     /// Renders all metrics as Prometheus text; see
     /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
     pub fn render(&self) -> String {
@@ -194,6 +226,7 @@ struct CoreBlock {
     shenyu: ShenyuMetrics,
     latencies: Latencies,
     recent: RecentRequests,
+    handshakes: FailedHandshakes,
     plugin_refusals: PluginRefusals,
     routes: ObjectCounts,
     upstreams: ObjectCounts,
@@ -239,6 +272,11 @@ impl CoreHandle {
 
     pub fn recent(&self) -> &RecentRequests {
         &self.block.recent
+    }
+
+    /// Failed TLS handshakes of this core.
+    pub fn failed_handshakes(&self) -> &FailedHandshakes {
+        &self.block.handshakes
     }
 
     /// Requests refused by plugins on this core.

@@ -174,7 +174,7 @@ impl RecentRequests {
 }
 
 /// Runs `change` unless another thread holds the lock.
-fn with<T, R>(place: &Mutex<T>, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+pub(crate) fn with<T, R>(place: &Mutex<T>, change: impl FnOnce(&mut T) -> R) -> Option<R> {
     match place.try_lock() {
         Ok(mut held) => Some(change(&mut held)),
         Err(TryLockError::Poisoned(poisoned)) => Some(change(&mut poisoned.into_inner())),

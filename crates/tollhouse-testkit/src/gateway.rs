@@ -118,6 +118,11 @@ impl Gateway {
         self.control
     }
 
+    /// Returns the address of the metrics page.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics
+    }
+
     /// Returns the key of the Admin API, from the file that the first run wrote.
     pub fn admin_key(&self) -> String {
         let key = std::fs::read_to_string(self.folder().join("admin.key"));

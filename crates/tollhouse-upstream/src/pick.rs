@@ -138,7 +138,7 @@ impl<'a> Picked<'a> {
         self.node().vitals().streak.fail(unix_ms);
     }
 
-    /// Records that the node has answered on a new connection, which ends its row of failures.
+    /// Records that the node has answered, which ends its row of failures.
     #[cold]
     pub fn note_answer(&self) {
         self.node().vitals().streak.end();

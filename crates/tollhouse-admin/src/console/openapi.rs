@@ -86,6 +86,7 @@ const OPERATIONS: [Operation; 42] = [
             ("code", "Only this error code."),
             ("status", "Only this status, such as `502`, or class, such as `5xx`."),
             ("route", "Only this route."),
+            ("slower_ms", "Only those that took this many milliseconds or longer."),
             ("q", "Only those whose method, host, path, client, plugin or nodes contain this."),
         ],
     ),
@@ -421,6 +422,11 @@ fn question() -> Value {
             "headers": {"type": "array", "items": text("`Name: value`.")},
             "remote_addr": text("The client's address; 127.0.0.1 where it is missing."),
             "body": text("For routes that look into it."),
+            "as_text": {
+                "type": "boolean", "default": false,
+                "description": "Whether the answer is `text`, as `tollhouse explain` prints it, and `is_taken`; then the \
+                                address may be one of `tcp`, `tls` or `udp` too.",
+            },
         },
         "required": ["url"],
     })

@@ -15,6 +15,8 @@ pub struct RequestFilter {
     /// Status, such as `502`, or class, such as `5xx`.
     pub status: Option<String>,
     pub route: Option<String>,
+    /// Shortest duration of the requests, in milliseconds.
+    pub slower_ms: Option<u64>,
     /// Text contained in the method, host, path, client, consumer, plugin or nodes.
     pub search: Option<String>,
 }
@@ -83,6 +85,10 @@ pub struct Question {
     /// Request body, for routes that examine it.
     #[serde(default)]
     pub body: Option<String>,
+    /// Whether the answer is the text that `tollhouse explain` prints; then connections of TCP, TLS
+    /// and UDP can be asked about too.
+    #[serde(default)]
+    pub as_text: bool,
 }
 
 /// Access to the data plane and the process, for the console.

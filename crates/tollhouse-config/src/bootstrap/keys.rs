@@ -96,6 +96,10 @@ keys! {
     workers: WorkerCount,
         "Worker threads. `auto` starts one per core available to the process. Threads are pinned \
          to cores if their numbers are equal.";
+    control_niceness: Slots<0, 19>,
+        "Niceness of the threads of the control side: Admin API, control API, console with its log-ins, feed, health \
+         checks. From 0, the priority of the workers, to 19, the lowest, at which a machine whose cores other programs \
+         keep busy lets a log-in wait for a minute. Raise it if changes of the configuration slow requests down.";
     resources: OptionalPath,
         "A declarative file in APISIX's standalone format, YAML or JSON by its extension. It is \
          watched, and changes are applied without a restart.";

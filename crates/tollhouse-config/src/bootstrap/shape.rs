@@ -389,7 +389,7 @@ impl<const LEAST: u32> Shape for Count<LEAST> {
     }
 }
 
-/// Syntax of an integer from `LEAST` to `MOST` that determines memory use.
+/// Syntax of an integer from `LEAST` to `MOST`.
 pub(crate) struct Slots<const LEAST: usize, const MOST: usize>;
 
 impl<const LEAST: usize, const MOST: usize> Shape for Slots<LEAST, MOST> {

@@ -36,6 +36,7 @@ fn passes(request: &RecentRequest, filter: &RequestFilter) -> bool {
         && filter.code.as_ref().is_none_or(by_code)
         && filter.route.as_ref().is_none_or(by_route)
         && filter.status.as_ref().is_none_or(by_status)
+        && filter.slower_ms.is_none_or(|least_ms| request.duration_ms >= least_ms)
         && filter.search.as_ref().is_none_or(|text| has(request, text))
 }
 
@@ -128,6 +129,8 @@ mod tests {
             (RequestFilter { status: text("4xx"), ..none() }, false),
             (RequestFilter { route: text("r1"), ..none() }, true),
             (RequestFilter { route: text("r"), ..none() }, false),
+            (RequestFilter { slower_ms: Some(2), ..none() }, true),
+            (RequestFilter { slower_ms: Some(3), ..none() }, false),
             (RequestFilter { search: text("10.0.0.7"), ..none() }, true),
             (RequestFilter { search: text("/ord"), ..none() }, true),
             (RequestFilter { search: text("192.0.2"), ..none() }, true),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tollhouse_model::Id;
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
 use tollhouse_proxy::{Settings, Snapshot, SnapshotCell};
@@ -12,6 +13,7 @@ use tollhouse_shenyu_gateway::CourseEnd;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Node;
 
+use super::text::{self, Nearby};
 use super::{
     ByShenyu, Candidate, Decision, Destination, ExplainRequest, HeaderLine, Question, Rejection,
     Url, Winner, loss, lossy, plugin_owner,
@@ -19,6 +21,9 @@ use super::{
 
 /// Limit of listed candidates, because thousands of routes may share one path.
 const CANDIDATES_LISTED_MAX: usize = 50;
+
+/// Limit of routes among which a misspelt path is sought.
+const ROUTES_COMPARED_MAX: usize = 10_000;
 
 /// Limit of listed nodes per upstream.
 const NODES_LISTED_MAX: usize = 50;
@@ -47,6 +52,9 @@ impl ServedQuestions {
     /// If the question is invalid; the text names the wrong part.
     pub fn answer(&self, question: &tollhouse_admin::Question) -> Result<Value, String> {
         let asked = asked(question)?;
+        if question.as_text {
+            return Ok(self.in_words(&asked));
+        }
         if asked.url.below_http().is_some() {
             let text = "ask about http or https; `tollhouse explain` answers about stream routes";
             return Err(format!("url: {text}"));
@@ -58,6 +66,30 @@ impl ServedQuestions {
         let snapshot = self.snapshots.load();
         let decision = Decision::make(&snapshot, &question);
         Ok(decided(&snapshot, &question, &decision))
+    }
+
+    /// The explanation as the command line prints it, and whether a route takes the request.
+    fn in_words(&self, asked: &ExplainRequest) -> Value {
+        let snapshot = self.snapshots.load();
+        let answer = |text: String, is_taken: bool| json!({ "revision": snapshot.revision, "text": text, "is_taken": is_taken });
+        if let Some(below) = asked.url.below_http() {
+            let listened = &self.settings.streams.listened;
+            let (text, is_taken) = text::connection(&below, asked.remote_addr, &snapshot, listened);
+            return answer(text, is_taken);
+        }
+        let question = match Question::ask(asked, &self.settings) {
+            Ok(question) => question,
+            Err(refused) => return answer(text::refusal(&refused), false),
+        };
+        let decision = Decision::make(&snapshot, &question);
+        let mut written = text::decision(&question, &decision);
+        if !decision.is_taken() {
+            let entries = snapshot.router.values().take(ROUTES_COMPARED_MAX);
+            let routes: Vec<Id> = entries.map(|entry| entry.route.id.clone()).collect();
+            let nearby = Nearby { snapshot: &snapshot, routes: &routes, switched_off: &[] };
+            written.push_str(&text::nearest(&nearby, &question));
+        }
+        answer(written, decision.is_taken())
     }
 }
 

@@ -7,6 +7,7 @@
 mod exchange;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -45,6 +46,17 @@ pub struct Url {
     scheme: &'static str,
     /// Path and query of the URL.
     target: String,
+}
+
+/// The URL in a form that reads back to the same.
+impl fmt::Display for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { authority, scheme, target, .. } = self;
+        match self.below_http() {
+            Some(_) => write!(out, "{scheme}://{authority}"),
+            None => write!(out, "{scheme}://{authority}{target}"),
+        }
+    }
 }
 
 impl FromStr for Url {
@@ -98,6 +110,12 @@ pub struct HeaderLine {
 impl HeaderLine {
     fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for HeaderLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.name, self.value)
     }
 }
 
@@ -359,6 +377,7 @@ mod tests {
         for (text, expected) in table {
             match (Url::from_str(text), expected) {
                 (Ok(url), Ok((authority, port, target))) => {
+                    assert_eq!(Url::from_str(&url.to_string()).as_ref(), Ok(&url));
                     assert_eq!(
                         (&*url.authority, url.port, &*url.target),
                         (authority, port, target)

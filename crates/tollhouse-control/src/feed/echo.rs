@@ -5,14 +5,25 @@
 //! data plane, as any other upstream.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
+use tollhouse_web::{Limits, Listener};
 
 /// Maximum length of an accepted body in bytes; a longer one is refused with 413.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Limits of the listener. Its only expected client is the data plane, which shares few connections
+/// among all requests for the demonstration; idle ones outlive the pool's timeout of a minute.
+const LIMITS: Limits = Limits {
+    name: "echo",
+    connections_max: 256,
+    head_time_max: Duration::from_secs(75),
+    drain_time_max: Duration::ZERO,
+};
 
 /// Starts the server on a free port and returns its address.
 ///
@@ -23,7 +34,8 @@ pub async fn start() -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let app =
         Router::new().fallback(echo).layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX));
-    tokio::spawn(async move { axum::serve(listener, app).await });
+    let listener = Listener { socket: listener, tls: None, limits: LIMITS };
+    tokio::spawn(tollhouse_web::serve(listener, app, std::future::pending()));
     Ok(address)
 }
 

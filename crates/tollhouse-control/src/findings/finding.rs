@@ -28,6 +28,8 @@ impl Severity {
 pub enum Kind {
     /// A part of the process is down.
     PartDown,
+    /// The store is read late or not at all, so that older objects are in service.
+    StoreBehind,
     /// A node fails the requests that are sent to it.
     NodeFailing,
     /// An upstream has no node, or a service no healthy instance.
@@ -40,6 +42,10 @@ pub enum Kind {
     ObjectInvalid,
     /// A limit of the gateway or of a plugin refuses requests.
     LimitReached,
+    /// TLS handshakes with clients fail.
+    HandshakesFailing,
+    /// The clock of this machine was set.
+    ClockStep,
     /// Requests of a route fail or are refused.
     RouteFailing,
     /// Requests match no route.
@@ -61,12 +67,15 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::PartDown => "part_down",
+            Self::StoreBehind => "store_behind",
             Self::NodeFailing => "node_failing",
             Self::ServiceEmpty => "service_empty",
             Self::NodeUnhealthy => "node_unhealthy",
             Self::NodeUnresolved => "node_unresolved",
             Self::ObjectInvalid => "object_invalid",
             Self::LimitReached => "limit_reached",
+            Self::HandshakesFailing => "handshakes_failing",
+            Self::ClockStep => "clock_step",
             Self::RouteFailing => "route_failing",
             Self::RouteMissing => "route_missing",
             Self::CertificateEnding => "certificate_ending",

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use tollhouse_config::Bootstrap;
+use tollhouse_model::certificate::format_date;
+use tollhouse_stdx::plural::{counted, counted_as};
+use tollhouse_telemetry::ProcessMetrics;
 
-use super::counted;
 use super::finding::{Finding, Kind, Severity};
 use crate::context::ControlContext;
 use crate::outages::Outages;
@@ -34,7 +36,7 @@ impl LossWatch {
             (self.lost, self.last_ms) = (lost, now_ms);
         }
         if lost > 0 && now_ms < self.last_ms + LOSS_MS {
-            let entries = counted(lost, "log entry was", "log entries were");
+            let entries = counted_as(lost, "log entry was", "log entries were");
             let what = format!("{entries} lost since the start");
             let finding =
                 Finding::about(Severity::Warning, Kind::LogEntriesLost, "logs".to_owned(), what);
@@ -47,6 +49,7 @@ impl LossWatch {
 /// Adds the findings about the process.
 pub(super) fn find(cx: &ControlContext, now_ms: u64, findings: &mut Vec<Finding>) {
     add_outages(&cx.outages, findings);
+    add_copy(cx.metrics.process(), findings);
     add_problems(&cx.serving.configuration.status(), findings);
     let ends = cx.metrics_page.certificates().all();
     add_certificates(&ends, i64::try_from(now_ms / 1000).unwrap_or(i64::MAX), findings);
@@ -61,6 +64,20 @@ fn add_outages(outages: &Outages, findings: &mut Vec<Finding>) {
         let finding = Finding::about(severity, Kind::PartDown, part.name().to_owned(), what);
         findings.push(finding.with_remedy("see the log of the process"));
     }
+}
+
+/// Adds a finding while a copy serves in place of a shared store.
+fn add_copy(process: &ProcessMetrics, findings: &mut Vec<Finding>) {
+    if process.store_copy_in_service.value() == 0 {
+        return;
+    }
+    let written_s = Some(process.store_copy_written.value()).filter(|time| *time > 0);
+    let written = written_s.map_or(String::new(), |time| format!(" of {}", format_date(time)));
+    let what = format!("a copy{written} serves: the store has been away since the start");
+    let finding =
+        Finding::about(Severity::Warning, Kind::StoreBehind, "store copy".to_owned(), what);
+    let remedy = "see whether store.etcd.endpoints are right and reachable; changes made meanwhile are not served";
+    findings.push(finding.with_remedy(remedy));
 }
 
 /// Adds a finding for each problem of the configuration in service, and of a refused document.
@@ -107,8 +124,7 @@ fn add_certificates(ends: &[(String, i64)], now_s: i64, findings: &mut Vec<Findi
                 (Severity::Problem, format!("the certificate {id} has ended; clients refuse it"))
             }
             _ => {
-                let days =
-                    counted(u64::try_from(left_s / 86_400).unwrap_or_default(), "day", "days");
+                let days = counted(u64::try_from(left_s / 86_400).unwrap_or_default(), "day");
                 (Severity::Warning, format!("the certificate {id} ends in {days}"))
             }
         };

@@ -1,9 +1,11 @@
 //! Findings about the service registry: services without a healthy instance, instances that fell
 //! silent, and instances that nothing checks.
 
-use tollhouse_registry::{Instance, SYSTEM_NAMESPACE, ServiceView, State};
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::counted;
+use tollhouse_registry::{Instance, Registry, SYSTEM_NAMESPACE, ServiceView, State};
+use tollhouse_stdx::plural::{counted, counted_as};
+
 use super::finding::{Finding, Kind, Severity};
 
 /// Limit of findings about services, because more would hide the others.
@@ -32,6 +34,39 @@ impl RegistryWatch {
     }
 }
 
+/// Share of the registry's memory, in per cent, from which it is a finding.
+const MEMORY_PERCENT: u64 = 90;
+
+/// Adds the findings about the registry itself: its memory, and the Redis that carries heartbeats.
+pub(super) fn find_limits(registry: &Registry, bytes_max: usize, findings: &mut Vec<Finding>) {
+    let totals = registry.state_full().totals();
+    let percent = totals.held_bytes as u64 * 100 / (bytes_max as u64).max(1);
+    if percent >= MEMORY_PERCENT {
+        let severity = if percent >= 100 { Severity::Problem } else { Severity::Warning };
+        let what = format!(
+            "{percent} % of registry.memory_max is in use; a full registry refuses objects"
+        );
+        let finding =
+            Finding::about(severity, Kind::LimitReached, "registry.memory_max".to_owned(), what);
+        findings.push(finding.with_remedy("raise registry.memory_max, or delete what is not used"));
+    }
+    if totals.mass_expiries > 0 {
+        let services = counted_as(totals.mass_expiries as u64, "service is", "services are");
+        let what = format!("{services} in mass expiry: silent instances are kept as healthy");
+        let subject = "registry mass expiry".to_owned();
+        let finding = Finding::about(Severity::Warning, Kind::NodeUnhealthy, subject, what);
+        let remedy = "see why heartbeats do not arrive: registry.mass_expiry_threshold keeps the instances until then";
+        findings.push(finding.with_remedy(remedy));
+    }
+    if registry.statistics().is_channel_down.load(Relaxed) {
+        let what = "the Redis of the registry takes no heartbeats: they go through the database"
+            .to_owned();
+        let subject = "registry redis".to_owned();
+        let finding = Finding::about(Severity::Warning, Kind::PartDown, subject, what);
+        findings.push(finding.with_remedy("see the log, and `tollhouse doctor`"));
+    }
+}
+
 /// The worst finding about a service.
 fn find_one(view: &ServiceView) -> Option<Finding> {
     let name = format!("{}/{}", view.service.key.namespace, view.service.key.name);
@@ -53,7 +88,7 @@ fn find_one(view: &ServiceView) -> Option<Finding> {
 }
 
 fn empty(service: String, silent: &[&Instance]) -> Finding {
-    let instances = counted(silent.len() as u64, "instance", "instances");
+    let instances = counted(silent.len() as u64, "instance");
     let what = format!(
         "registry service {service} has no healthy instance: {instances} without heartbeats ({})",
         named(silent)
@@ -65,7 +100,7 @@ fn empty(service: String, silent: &[&Instance]) -> Finding {
 }
 
 fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
-    let instances = counted(silent.len() as u64, "instance", "instances");
+    let instances = counted(silent.len() as u64, "instance");
     let what = format!("{instances} of registry service {service} fell silent: {}", named(silent));
     about(Severity::Warning, Kind::NodeUnhealthy, service, what)
         .with_remedy("start the instances, or deregister those that are gone")
@@ -74,9 +109,9 @@ fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
 }
 
 fn nothing_checks(service: String, unchecked: &[&Instance]) -> Finding {
-    let instances = counted(unchecked.len() as u64, "instance", "instances");
+    let instances = counted(unchecked.len() as u64, "instance");
     let what = format!(
-        "nothing checks {instances} of registry service {service}: {} count as healthy for ever",
+        "nothing checks {instances} of registry service {service}, which so counts as healthy for ever: {}",
         named(unchecked)
     );
     about(Severity::Note, Kind::InstanceUnchecked, service, what)

@@ -4,15 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use tollhouse_proxy::Snapshot;
+use tollhouse_stdx::plural::counted;
 use tollhouse_telemetry::recent::FailureGroup;
 use tollhouse_telemetry::{Counted, ErrorCode, Metrics};
 
-use super::counted;
 use super::finding::{Finding, Kind, RequestQuery, Severity};
+use super::period::{MARK_MS, Period};
 use crate::console::object_rates::ObjectRates;
-
-/// Interval after which the start of the period moves; the period has one to two of them.
-const MARK_MS: u64 = 60_000;
 
 /// Failures from which a route is a finding.
 const FAILURES_MIN: u64 = 3;
@@ -42,16 +40,9 @@ struct Failures {
     last_ms: u64,
 }
 
-type Counts = HashMap<Key, u64>;
-
-/// Counts at the last two marks, the older first.
+/// Failures at the start of the period; its total are the requests of all routes, and of none.
 #[derive(Debug, Default)]
-pub(super) struct RouteWatch {
-    marks: [Counts; 2],
-    /// Requests of all routes, and of none, at these marks.
-    totals: [u64; 2],
-    marked_ms: u64,
-}
+pub(super) struct RouteWatch(Period<Key>);
 
 /// Sources of the counts.
 pub(super) struct RouteFacts<'a> {
@@ -71,25 +62,17 @@ impl RouteWatch {
         let total = facts.metrics.downstream().requests;
         let mut requests = requests(facts, active.iter().map(|(key, _)| key.route.as_str()));
         // Requests without a route are compared with all.
-        requests.insert(String::new(), total.saturating_sub(self.totals[0]));
+        requests.insert(String::new(), self.0.new_of_all(total));
         for (key, failures) in active {
-            let before = self.marks[0].get(key).copied().unwrap_or(0);
-            // A count that fell belongs to a kind that was dropped meanwhile.
-            let new =
-                if before > failures.count { failures.count } else { failures.count - before };
+            let new = self.0.new_of(key, failures.count);
             let requests = requests.get(key.route.as_str()).copied().unwrap_or(0).max(new);
-            let since_ms = (before == 0).then_some(failures.first_ms);
+            let since_ms = (self.0.before(key) == 0).then_some(failures.first_ms);
             if let Some(finding) = find_one(key, Share { new, requests }) {
                 findings.push(Finding { since_ms, ..finding });
             }
         }
-        if facts.now_ms >= self.marked_ms + MARK_MS {
-            let now = all.into_iter().map(|(key, failures)| (key, failures.count)).collect();
-            let [_, newer] = std::mem::take(&mut self.marks);
-            self.marks = [newer, now];
-            self.totals = [self.totals[1], total];
-            self.marked_ms = facts.now_ms;
-        }
+        let counts = all.into_iter().map(|(key, failures)| (key, failures.count));
+        self.0.mark(facts.now_ms, total, counts);
     }
 }
 
@@ -152,9 +135,12 @@ fn find_one(key: &Key, share: Share) -> Option<Finding> {
     let by = if key.plugin.is_empty() { String::new() } else { format!(" by {}", key.plugin) };
     let (new, requests) = (share.new, share.requests);
     let what = match kind {
-        Kind::RouteMissing => format!("{} matched no route", counted(new, "request", "requests")),
-        _ if key.route.is_empty() => format!("{}: {word}{by}", counted(new, "request", "requests")),
-        _ => format!("{new} of {requests} requests of routes/{} fail: {word}{by}", key.route),
+        Kind::RouteMissing => format!("{} matched no route", counted(new, "request")),
+        _ if key.route.is_empty() => format!("{}: {word}{by}", counted(new, "request")),
+        _ => {
+            let requests = counted(requests, "request");
+            format!("{new} of {requests} of routes/{} fail: {word}{by}", key.route)
+        }
     };
     let route = Some(key.route.clone()).filter(|route| !route.is_empty());
     let place = route.as_ref().map_or(String::new(), |route| format!("routes/{route} "));

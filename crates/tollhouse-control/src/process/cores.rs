@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
+use tollhouse_config::Bootstrap;
 use tollhouse_net::Listeners;
 use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
@@ -134,11 +135,12 @@ fn pin(core: usize) {
     }
 }
 
-/// Gives the calling thread the lowest niceness, so that workers run first. A failure is ignored.
-/// The kernel's idle class is not used, because callers wait for control work, such as changes and
-/// health checks.
-pub fn lower_priority() {
-    if let Err(error) = priority::stand_back(priority::NICENESS_MAX) {
+/// Gives the calling thread the niceness of the control side, so that workers run first. A failure
+/// is ignored. The kernel's idle class is not used, because callers wait for control work, such as
+/// changes and log-ins.
+pub fn lower_priority(bootstrap: &Bootstrap) {
+    let niceness = i32::try_from(bootstrap.control_niceness).unwrap_or(priority::NICENESS_MAX);
+    if let Err(error) = priority::stand_back(niceness) {
         tracing::debug!(%error, "priority of the control side cannot be lowered");
     }
 }

@@ -93,9 +93,13 @@ fn warn_of_arguments(
     fields: &Fields,
     source: Option<DiscoverySource>,
 ) -> Option<()> {
-    let source = source.unwrap_or(DiscoverySource::Dns).name();
+    // An unknown type has a warning of its own.
+    let hint = match (source, fields.get("discovery_type")) {
+        (Some(source), _) => format!("discovery by {} takes no arguments", source.name()),
+        (None, Some(_)) => "the arguments belong to a known discovery_type".to_owned(),
+        (None, None) => "set discovery_type, to which the arguments belong".to_owned(),
+    };
     reader.optional(fields, "discovery_args", |reader, value| {
-        let hint = format!("discovery by {source} takes no arguments");
         reader.warning(value, "has no effect", &hint);
         Some(())
     })

@@ -279,6 +279,17 @@ fn discovery_stands_in_for_nodes() {
         "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
          \"nacos\"); requests are answered 503; the kinds are dns and registry (also spelt polaris)"
     );
+    for (kind, expected) in [
+        ("nacos", "the arguments belong to a known discovery_type"),
+        ("dns", "discovery by dns takes no arguments"),
+    ] {
+        let arguments = json!({"namespace_id": "prod"});
+        let upstream = json!({
+            "service_name": "a.b:80", "discovery_type": kind, "discovery_args": arguments,
+        });
+        let problems = parse(&upstream).1.to_string();
+        assert!(problems.contains(expected), "{problems}");
+    }
     let (_, problems) = parse(&json!({"service_name": "a"}));
     assert!(problems.to_string().contains("but matches none"), "{problems}");
 }

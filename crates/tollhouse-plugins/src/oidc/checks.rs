@@ -8,6 +8,9 @@ use super::provider::Provider;
 use crate::shared::auth::jwt::{Algorithm, Signature, Token, Verifier};
 use crate::shared::auth::secret::{SecretText, are_equal};
 
+/// Reason of the refusal of a token whose `nbf` or `iat` is in the future.
+pub(crate) const NOT_VALID_YET: &str = "the token is not valid yet";
+
 /// Maximum length of a token in bytes; a request's head cannot be longer.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
@@ -208,7 +211,7 @@ impl Rules {
         match claims.get(name).map(Value::as_f64) {
             None => Ok(()),
             Some(Some(begin)) if begin <= seconds(now_s.saturating_add(self.leeway_s)) => Ok(()),
-            Some(_) => Err(TokenError::Refused("the token is not valid yet")),
+            Some(_) => Err(TokenError::Refused(NOT_VALID_YET)),
         }
     }
 }

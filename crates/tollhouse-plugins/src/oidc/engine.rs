@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::{Answer, Carrier, Identity, RefusalKind, RequestContext};
 
-use super::checks::{Claims, Rules, has_scopes, is_for};
+use super::checks::{Claims, NOT_VALID_YET, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
 use super::flow::Login;
 use super::introspection::{Introspection, IntrospectionRequest};
@@ -196,7 +196,12 @@ impl Engine {
             let reason = quotable(reason);
             value.push_str(&format!(", error=\"invalid_token\", error_description=\"{reason}\""));
         }
-        let kind = reason.map_or(RefusalKind::AuthMissing, |_| RefusalKind::AuthInvalid);
+        let kind = match reason {
+            None => RefusalKind::AuthMissing,
+            // A token of the future is one of a clock that is ahead, or ours is behind.
+            Some(NOT_VALID_YET) => RefusalKind::ClockDiffers,
+            Some(_) => RefusalKind::AuthInvalid,
+        };
         let answer = Answer::status(401).refused(kind);
         Box::new(answer.with_header("WWW-Authenticate", value.into_bytes()))
     }

@@ -13,6 +13,7 @@ use tollhouse_model::certificate::CertificateView;
 use tollhouse_net::server_tls::stream::{HandshakeError, Refusal};
 use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms, ServerTls};
 use tollhouse_stdx::duration::to_ms;
+use tollhouse_telemetry::recent::ShortText;
 use tollhouse_telemetry::{ConnectionRefusal, HandshakeFailure};
 
 use super::carrier::Carrier;
@@ -149,12 +150,15 @@ pub(crate) async fn run(
     let time_ms = to_ms(limits.handshake_time);
     timer.arm(worker.clock.refresh().saturating_add(time_ms));
     let mut chosen = None;
+    // Kept for operators, if the handshake fails.
+    let mut asked = ShortText::default();
     let outcome = poll_fn(|context| {
         timer.set_waker(context.waker());
         let late = timer.expired(worker.clock.now_ms());
         let Some(tls) = stream.server_tls_mut() else { return Poll::Ready(Ok(())) };
         let mut choose = |hello: &Hello<'_>| {
             silence = None;
+            asked = ShortText::new(hello.server_name.unwrap_or_default().as_bytes());
             under_way = Some(UnderWay::begin(worker).ok_or(Refusal::Limit)?);
             choose(worker, hello, carries, &mut chosen).ok_or(Refusal::UnknownName)
         };
@@ -184,6 +188,8 @@ pub(crate) async fn run(
         (Ok(()), _, _) => Shaken::Failed,
         (Err(error), _, _) => {
             fail(worker, client, &error);
+            let unix_ms = worker.clock.unix_ms();
+            worker.metrics.failed_handshakes().note(error.failure, asked, unix_ms);
             match error.failure {
                 HandshakeFailure::NoTls => Shaken::PlainHttp,
                 _ => Shaken::Failed,

@@ -99,7 +99,8 @@ impl Attempt<'_> {
         Ok(Answer { connection, status: None, is_seen_by_plugins: false })
     }
 
-    /// Records the first answer over a connection that is new, or idle since the node failed.
+    /// Records the first answer over a connection that is new, or idle since the node failed; of a
+    /// shared connection every answer, because its streams fail one by one.
     #[cold]
     fn note_proof(&self, cx: &Exchange<'_>, connection: &mut UpstreamConnection) {
         connection.is_proven = true;

@@ -73,6 +73,7 @@ fn code_of(refusal: RefusalKind) -> ErrorCode {
     match refusal {
         RefusalKind::AuthMissing => ErrorCode::AuthMissing,
         RefusalKind::AuthInvalid => ErrorCode::AuthInvalid,
+        RefusalKind::ClockDiffers => ErrorCode::ClockSkew,
         RefusalKind::LimitExceeded => ErrorCode::LimitExceeded,
         RefusalKind::DeniedByRule => ErrorCode::DeniedByRule,
         RefusalKind::RequestInvalid => ErrorCode::RequestInvalid,

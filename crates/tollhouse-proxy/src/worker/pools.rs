@@ -105,7 +105,8 @@ pub struct UpstreamConnection {
     pub link: Link,
     /// Number of requests sent over the connection.
     pub requests: u32,
-    /// Whether the node has answered over the connection since it last failed.
+    /// Whether the node has answered over the connection since it last failed; never known of a
+    /// stream of a shared connection, where another stream may have failed meanwhile.
     pub is_proven: bool,
     /// Stack that the connection returns to; `None` while it is idle there, and if it is not pooled.
     stack: Option<Rc<Stack>>,
@@ -131,7 +132,7 @@ impl UpstreamConnection {
 
     /// Wraps a stream of a shared connection over which `requests` were sent.
     pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
-        Box::new(Self { link, requests, is_proven: requests > 0, stack: None, metrics: None })
+        Box::new(Self { link, requests, is_proven: false, stack: None, metrics: None })
     }
 }
 

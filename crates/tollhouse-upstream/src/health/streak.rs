@@ -1,9 +1,10 @@
 //! Failures of a node without an answer between them. They are counted for every node, with and
 //! without health checks, and change nothing: operators are told of a node that fails.
 //!
-//! Only failures write, and answers on new connections. A request over a connection that served
-//! before costs nothing here; connections that fail are closed, so that a node that answers again
-//! shows it on a new one.
+//! Only failures write, and the first answer after them. A request over a connection of HTTP/1.1
+//! that served before costs nothing here: connections that fail are closed, so that a node that
+//! answers again shows it on a new one. Over HTTP/2, where the others of a connection go on after a
+//! stream has failed, each answer costs one read.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

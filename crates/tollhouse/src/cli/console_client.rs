@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tollhouse_config::Bootstrap;
 
 use super::admin_client::{AdminClient, refusal};
 use super::gateway::Gateway;
@@ -25,9 +26,17 @@ impl ConsoleClient {
     /// configuration.
     pub fn open(gateway: &Gateway) -> anyhow::Result<Result<Self, ExitCode>> {
         match gateway.load() {
-            Ok(bootstrap) => Ok(Ok(Self { client: gateway.client(&bootstrap)? })),
+            Ok(bootstrap) => Ok(Ok(Self::with(gateway, &bootstrap)?)),
             Err(code) => Ok(Err(code)),
         }
+    }
+
+    /// Locates the gateway of a configuration.
+    ///
+    /// # Errors
+    /// If the Admin API is off or uses TLS.
+    pub fn with(gateway: &Gateway, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        Ok(Self { client: gateway.client(bootstrap)? })
     }
 
     /// Sends a GET request, such as `requests`; empty arguments are left out.
@@ -48,6 +57,27 @@ impl ConsoleClient {
         let body = Bytes::from(question.to_string());
         let (status, body) = self.client.ask("POST", &path_of(call, &[]), body)?;
         decode(status, &body)
+    }
+
+    /// Sends a question in a POST request; returns `None` if no server answers.
+    ///
+    /// # Errors
+    /// If the gateway refuses, or answers with something else than JSON.
+    pub fn ask_if_running(
+        &mut self,
+        call: &str,
+        question: &Value,
+    ) -> anyhow::Result<Option<Value>> {
+        let body = Bytes::from(question.to_string());
+        match self.client.ask("POST", &path_of(call, &[]), body) {
+            Ok((status, body)) => decode(status, &body).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Host and port of the gateway.
+    pub fn authority(&self) -> &str {
+        self.client.authority()
     }
 
     /// Sends a POST request without a body.

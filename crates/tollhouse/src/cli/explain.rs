@@ -1,15 +1,13 @@
 //! `tollhouse explain`: prints the route, plugins and upstream that a request would get, and why.
 //!
-//! The data plane's own code answers: the codec parses the head, the router normalises the path and
-//! finds the route, and the compiler makes the snapshot. The command opens no listener, sends
-//! nothing and resolves no name.
+//! The running gateway answers, about the configuration that it serves. Without one, or offline, the
+//! data plane's own code answers here: the codec parses the head, the router normalises the path and
+//! finds the route, and the compiler makes the snapshot. The command opens no listener, sends the
+//! request to no node and resolves no name.
 
-mod near;
 mod offline;
 mod past;
-mod render;
-mod render_shenyu;
-mod stream;
+mod served;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -29,7 +27,7 @@ use self::offline::{Offline, View};
 use super::gateway::Gateway;
 use super::problems::{self, UNUSABLE};
 use super::{configured_store, objects, stdout};
-use tollhouse_control::explain::{Decision, ExplainRequest, HeaderLine, Question, Url};
+use tollhouse_control::explain::{Decision, ExplainRequest, HeaderLine, Question, Url, text};
 use tollhouse_control::settings;
 
 /// Arguments of `explain`.
@@ -41,9 +39,13 @@ pub struct ExplainArguments {
     /// URL.
     #[arg(long, value_name = "ID", conflicts_with_all = ["url", "resources"])]
     request: Option<String>,
-    /// Declarative file of resources; short for `--set resources=FILE`.
+    /// Declarative file of resources to explain in place of what the running gateway serves.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
+    /// Explain the file or the store that the configuration names, and not what the running gateway
+    /// serves. It tells of routes that are switched off too. Without a gateway, this is the default.
+    #[arg(long, conflicts_with = "request")]
+    offline: bool,
     /// URL of the request, such as `http://api.example.com:9080/v1/users?id=7`; or of a connection,
     /// such as `tcp://10.0.0.1:9100` or, with the server name of its TLS hello,
     /// `tls://db.example.com:9444`.
@@ -80,8 +82,7 @@ impl ExplainArguments {
     }
 }
 
-/// Prints the decision; the exit code is 0 if a route matches, else 1. A past request is explained by
-/// the running gateway.
+/// Prints the decision; the exit code is 0 if a route matches, else 1.
 ///
 /// # Errors
 /// If the answer cannot be written, no runtime can be created, or the gateway does not answer.
@@ -89,7 +90,17 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     if let Some(id) = &arguments.request {
         return past::run(arguments, id);
     }
-    let loaded = match load(arguments) {
+    let bootstrap = match arguments.gateway.load() {
+        Ok(bootstrap) => bootstrap,
+        Err(code) => return Ok(code),
+    };
+    if !arguments.offline
+        && arguments.resources.is_none()
+        && let Some(code) = served::run(arguments, &bootstrap)?
+    {
+        return Ok(code);
+    }
+    let loaded = match load(arguments, bootstrap) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
@@ -117,25 +128,25 @@ fn answer(arguments: &ExplainArguments, loaded: &ExplainInput, runtime: &Handle)
     let offline = Offline::compile(loaded, runtime, View::AsServed);
     problems::print(name, &errors_of(document, &offline));
     if let Some(asked) = arguments.url().below_http() {
-        return stream::answer(&asked, arguments.remote_addr, document, &offline);
+        let (snapshot, listened) = (&offline.snapshot, &offline.listened);
+        return text::connection(&asked, arguments.remote_addr, snapshot, listened);
     }
     let question = match Question::ask(&arguments.asked(), settings) {
         Ok(question) => question,
-        Err(refused) => return (render::refusal(&refused), false),
+        Err(refused) => return (text::refusal(&refused), false),
     };
     let decision = Decision::make(&offline.snapshot, &question);
-    let mut text = render::decision(&question, &decision);
+    let mut written = text::decision(&question, &decision);
     let matched = decision.is_taken();
     if !matched {
         let everything = Offline::compile(loaded, runtime, View::Revealing);
-        text.push_str(&near::text(&everything, &question));
+        written.push_str(&text::nearest(&everything.nearby(), &question));
     }
-    (text, matched)
+    (written, matched)
 }
 
 /// Loads the settings, and the document from the file or the store; prints their problems.
-fn load(arguments: &ExplainArguments) -> Result<ExplainInput, ExitCode> {
-    let bootstrap = arguments.gateway.load()?;
+fn load(arguments: &ExplainArguments, bootstrap: Bootstrap) -> Result<ExplainInput, ExitCode> {
     let settings = settings::data_plane(&bootstrap);
     let Some(path) = arguments.resources.clone().or(bootstrap.resources.clone()) else {
         return load_store(settings, &bootstrap);

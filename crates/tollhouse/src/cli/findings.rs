@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tollhouse_control::terminal::printable_lines;
 use tollhouse_stdx::civil::CivilTime;
+use tollhouse_stdx::plural::counted;
 
 /// Formats findings, each with its start, the change before it, what helps, and the command that
 /// prints its requests. Control characters from outside are made harmless.
@@ -16,8 +17,7 @@ pub(super) fn summary(findings: &[Value]) -> String {
     let count = |name| findings.iter().filter(|finding| finding["severity"] == name).count();
     let counts = [("problem", count("problem")), ("warning", count("warning"))];
     let counts = counts.iter().filter(|(_, count)| *count > 0);
-    let counts =
-        counts.map(|(name, count)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" }));
+    let counts = counts.map(|(name, count)| counted(*count, name));
     counts.collect::<Vec<_>>().join(", ")
 }
 

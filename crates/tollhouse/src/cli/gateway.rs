@@ -33,6 +33,11 @@ impl Gateway {
         problems::load(&self.configuration).map(|loaded| loaded.bootstrap)
     }
 
+    /// Whether a gateway is named on the command line.
+    pub fn is_named(&self) -> bool {
+        self.admin.is_some()
+    }
+
     /// Returns a client of the Admin API.
     ///
     /// # Errors

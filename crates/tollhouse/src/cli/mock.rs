@@ -13,6 +13,7 @@ use tollhouse_mock::{
     Behaviour, Body, GrpcAnswer, Mock, MockError, Shape, Share, Stall, Statuses, Tls, Totals,
 };
 use tollhouse_stdx::fine_duration;
+use tollhouse_stdx::plural::{counted, counted_as};
 
 use super::problems::{FAILED, UNUSABLE, print_failure};
 use tollhouse_control::signals::{Request, Signals};
@@ -236,24 +237,17 @@ fn summary(totals: Totals) -> String {
         (totals.errors, "injected error"),
         (totals.resets, "reset"),
         (totals.malformed, "malformed request"),
-        (totals.connections_refused, "pause for want of descriptors"),
     ] {
         if count > 0 {
             line.push_str(", ");
             line.push_str(&counted(count, what));
         }
     }
-    line
-}
-
-/// Formats a count with its noun: `1 reset`, `2 resets`.
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 {
-        return format!("1 {what}");
+    if totals.connections_refused > 0 {
+        let (one, many) = ("pause for want of descriptors", "pauses for want of descriptors");
+        line.push_str(&format!(", {}", counted_as(totals.connections_refused, one, many)));
     }
-    let (noun, rest) = what.split_once(" for ").unwrap_or((what, ""));
-    let space = if rest.is_empty() { "" } else { " for " };
-    format!("{count} {noun}s{space}{rest}")
+    line
 }
 
 /// Converts the arguments to the mock's behaviour.

@@ -29,9 +29,10 @@ Errors go to standard error in a line that begins with `error:`. Exit codes, of 
 | 1 | it was tried and failed: a port in use, a store in use, a gateway that does not answer |
 | 2 | nothing was tried: the command line, a configuration or a document cannot be used |
 
-Three commands answer a question with their code: `explain` exits with 1 when no route matches,
-`registry doctor` with 1 when it finds something that matters, and `bench` with 1 when a threshold
-is missed and with 2 when nothing could be measured.
+Some commands answer a question with their code: `status` exits with 1 when the gateway is not
+ready, `doctor` and `registry doctor` with 1 when they find something that matters, `explain` with 1
+when no route matches or the past request failed, and `bench` with 1 when a threshold is missed and
+with 2 when nothing could be measured.
 ";
 
 /// Arguments of `reference`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tollhouse_stdx::plural::counted;
 
 use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
@@ -59,7 +60,7 @@ fn describe(before: &Value, after: &Value) -> (String, ExitCode) {
     if problems == 0 {
         return (text, ExitCode::SUCCESS);
     }
-    text.push_str(&format!("{problems} problems; see `tollhouse check`\n"));
+    text.push_str(&format!("{}; see `tollhouse check`\n", counted(problems, "problem")));
     (text, ExitCode::FAILURE)
 }
 
@@ -77,6 +78,8 @@ mod tests {
             "routes.yaml: nothing has changed, revision 1 serves\n"
         );
         assert_eq!(describe(&at(1, 0), &at(2, 0)).0, "routes.yaml: revision 2 serves, after 1\n");
-        assert!(describe(&at(1, 0), &at(2, 3)).0.ends_with("3 problems; see `tollhouse check`\n"));
+        for (problems, expected) in [(1, "\n1 problem; see"), (3, "\n3 problems; see")] {
+            assert!(describe(&at(1, 0), &at(2, problems)).0.contains(expected), "{expected}");
+        }
     }
 }

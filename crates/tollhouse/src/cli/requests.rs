@@ -36,6 +36,9 @@ pub struct RequestsArguments {
     /// Only requests of the route with this id.
     #[arg(long, value_name = "ID", default_value = "")]
     route: String,
+    /// Only requests that took this many milliseconds or longer.
+    #[arg(long, value_name = "MILLISECONDS")]
+    slower: Option<u64>,
     /// Continue with new requests until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
@@ -56,8 +59,15 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
         Ok(client) => client,
         Err(code) => return Ok(code),
     };
-    let RequestsArguments { search, code, status, route, .. } = arguments;
-    let wanted = [("q", &**search), ("code", code), ("status", status), ("route", route)];
+    let RequestsArguments { search, code, status, route, slower, .. } = arguments;
+    let slower = slower.map(|ms| ms.to_string()).unwrap_or_default();
+    let wanted = [
+        ("q", &**search),
+        ("code", code),
+        ("status", status),
+        ("route", route),
+        ("slower_ms", &slower),
+    ];
     let mut before = HashMap::new();
     let mut is_first = true;
     loop {

@@ -12,6 +12,7 @@ use tollhouse_control::feed::etcd;
 use tollhouse_control::plugins;
 use tollhouse_control::secrets::shared_keyring;
 use tollhouse_control::secrets::shared_reseal::{ApisixNodes, ResealReport, SharedSecrets};
+use tollhouse_stdx::plural::{counted, counted_as};
 
 use super::configuration::Configuration;
 use super::configured_store::{self, OpenStore};
@@ -73,8 +74,11 @@ fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<
 
 fn summary(resealed: &ResealReport, name: &str) -> String {
     let ResealReport { written, sealed, lost, ending, is_outrun } = resealed;
-    let mut text =
-        format!("{name}: {written} objects sealed anew, {sealed} secrets are as they should be\n");
+    let mut text = format!(
+        "{name}: {} sealed anew, {} as they should be\n",
+        counted(*written as u64, "object"),
+        counted_as(*sealed as u64, "secret is", "secrets are"),
+    );
     for object in lost {
         text.push_str(&format!("no key opens the secrets of {object}: write it anew\n"));
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
+use tollhouse_stdx::plural::counted;
 
 use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
@@ -116,8 +117,7 @@ fn leads_to(row: &Value) -> String {
         return format!("{noun} {}", texts(&row[name]));
     }
     match row["nodes"].as_u64() {
-        Some(1) => "1 node".to_owned(),
-        Some(count) => format!("{count} nodes"),
+        Some(count) => counted(count, "node"),
         None => String::new(),
     }
 }

@@ -54,10 +54,11 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         }
     };
     start_log(filter);
+    let settings = loaded.bootstrap.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control")
-        .on_thread_start(cores::lower_priority)
+        .on_thread_start(move || cores::lower_priority(&settings))
         .enable_all()
         .build()
         .context("the control runtime cannot be started")?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
+use tollhouse_stdx::plural::counted;
 
 use super::configuration::Configuration;
 use super::control_client::ControlClient;
@@ -53,9 +54,9 @@ fn describe(url: &str, answer: &Value, found: &[Value]) -> String {
     let state = if answer["ready"] == true { "ready" } else { "not ready" };
     let summary = findings::summary(found);
     let summary = if summary.is_empty() { summary } else { format!(", {summary}") };
-    let (revision, routes) = (&answer["revision"], &answer["routes"]);
-    let head =
-        format!("{url}: {state}{summary}\n  configuration  revision {revision}, {routes} routes\n");
+    let revision = &answer["revision"];
+    let routes = counted(answer["routes"].as_u64().unwrap_or(0), "route");
+    let head = format!("{url}: {state}{summary}\n  configuration  revision {revision}, {routes}\n");
     head + &findings::render(found)
 }
 
@@ -67,12 +68,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_printed_under_the_state() {
-        let answer = json!({"ready": false, "revision": 7, "routes": 2});
+        let answer = json!({"ready": false, "revision": 7, "routes": 1});
         let found = [
             json!({"severity": "problem", "what": "registry is down: the port is taken"}),
             json!({"severity": "warning", "what": "set aside: routes/1.uri: is missing", "remedy": "add it"}),
         ];
-        let expected = "http://a: not ready, 1 problem, 1 warning\n  configuration  revision 7, 2 routes\n\
+        let expected = "http://a: not ready, 1 problem, 1 warning\n  configuration  revision 7, 1 route\n\
                         problem: registry is down: the port is taken\n\
                         warning: set aside: routes/1.uri: is missing\n    add it\n";
         assert_eq!(describe("http://a", &answer, &found), expected);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tollhouse_stdx::plural::counted;
 
 use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
@@ -77,11 +78,11 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     let up_s = now_s.saturating_sub(overview["started_at"].as_u64().unwrap_or(now_s));
     let ready = if overview["is_ready"] == true { "ready" } else { "not ready" };
     let mut lines = format!(
-        "{}: {ready}, version {}, revision {}, {} routes, up {}\n",
+        "{}: {ready}, version {}, revision {}, {}, up {}\n",
         text("hostname"),
         text("version"),
         overview["revision"],
-        overview["routes_in_service"],
+        counted(overview["routes_in_service"].as_u64().unwrap_or(0), "route"),
         findings::span(up_s),
     );
     let length_ms: u64 = seconds.iter().filter_map(|it| it["length_ms"].as_u64()).sum();

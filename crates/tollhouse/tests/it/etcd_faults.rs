@@ -46,6 +46,8 @@ fn an_etcd_that_lost_everything_takes_nothing_out_of_service_and_is_not_written(
     let again = on(&etcd, gateway.kill()).start();
     assert_eq!(again.client().get("/").text(), "a");
     assert!(again.metric("tollhouse_store_copy_in_service") > 0.0);
+    let findings = again.control("/v1/findings").to_string();
+    assert!(findings.contains("store_behind"), "{findings}");
     etcd.kill();
     etcd.put_back();
     etcd.run();

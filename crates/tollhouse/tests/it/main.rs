@@ -71,6 +71,7 @@ mod registry_shell;
 mod registry_upstreams;
 mod retries;
 mod routing;
+mod runbook;
 mod shell;
 mod shenyu;
 mod shenyu_admin;

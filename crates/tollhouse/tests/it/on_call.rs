@@ -5,13 +5,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::{run, run_well};
-use tollhouse_testkit::{ClosedPort, Gateway, Origin, RawClient};
+use tollhouse_testkit::{ClosedPort, Etcd, Gateway, Origin, RawClient};
 
+use crate::etcd::{route as etcd_route, sharing};
 use crate::support::{gateway, routes, upstream, with};
-use crate::tls_support::{Authority, tls_node};
+use crate::tls_support::{Authority, TlsOptions, ssl, tls_node};
 
 /// A command about a running gateway, with the option that names its listener.
-fn command(gateway: &Gateway, words: &[&str]) -> Command {
+pub(crate) fn command(gateway: &Gateway, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
     command.args(words).env_remove("TOLLHOUSE_ADMIN_KEY");
     command.arg("--set").arg(format!("data_dir={}", gateway.folder().display()));
@@ -25,24 +26,27 @@ fn command(gateway: &Gateway, words: &[&str]) -> Command {
 }
 
 /// Token of the consumer `jack` that ended in November 2023, signed by HS256 with [`SECRET`].
-const EXPIRED: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJrZXkiOiJqYWNrIiwiZXhwIjoxNzAwMDAwMDAwfQ.S9XUp2E9c8nRYmLyqOWnv-igJx_qgzBkrcE9OCNIHE0";
-const SECRET: &str = "a-secret-of-32-characters-or-more";
+pub(crate) const EXPIRED: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJrZXkiOiJqYWNrIiwiZXhwIjoxNzAwMDAwMDAwfQ.S9XUp2E9c8nRYmLyqOWnv-igJx_qgzBkrcE9OCNIHE0";
+pub(crate) const SECRET: &str = "a-secret-of-32-characters-or-more";
+
+/// Token of the same consumer that begins in the year 2100.
+const OF_THE_FUTURE: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJrZXkiOiJqYWNrIiwibmJmIjo0MTAyNDQ0ODAwfQ.Ei0A6R3m1rYbl4hHOTp4VLozC8CS0WVpZTtBPiXPMYE";
 
 /// Writes an object through the Admin API.
-fn put(gateway: &Gateway, path: &str, body: &Value) {
+pub(crate) fn put(gateway: &Gateway, path: &str, body: &Value) {
     let answer = gateway.admin("PUT", path, body);
     assert!(answer.status() < 300, "{path}: {}", answer.text());
 }
 
 /// Status of a request.
-fn ask(gateway: &Gateway, path: &str) -> u16 {
+pub(crate) fn ask(gateway: &Gateway, path: &str) -> u16 {
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     RawClient::connect(gateway.address()).ask(request).status()
 }
 
 /// Waits until the first finding is of this kind, and checks that `status` and `doctor` name it
 /// first.
-fn first_finding(gateway: &Gateway, kind: &str) -> Value {
+pub(crate) fn first_finding(gateway: &Gateway, kind: &str) -> Value {
     let first = wait_for(kind, || {
         let first = gateway.control("/v1/findings")["findings"][0].clone();
         (first["kind"] == kind).then_some(first)
@@ -112,7 +116,7 @@ fn requests_of(gateway: &Gateway, finding: &Value) -> String {
 }
 
 /// Sends requests whose status is this.
-fn ask_often(gateway: &Gateway, request: &str, status: u16) {
+pub(crate) fn ask_often(gateway: &Gateway, request: &str, status: u16) {
     for _ in 0..8 {
         let answer = RawClient::connect(gateway.address()).ask(request);
         assert_eq!(answer.status(), status, "{}", answer.text());
@@ -120,7 +124,7 @@ fn ask_often(gateway: &Gateway, request: &str, status: u16) {
 }
 
 /// Request that closes its connection, with further lines.
-fn get(path: &str, lines: &str) -> String {
+pub(crate) fn get(path: &str, lines: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}Connection: close\r\n\r\n")
 }
 
@@ -133,11 +137,14 @@ fn a_node_that_is_too_slow_is_named_first() {
     let timeout = json!({"timeout": {"connect": 5, "send": 5, "read": 0.05}});
     let slow = with(upstream([silent.address()]), timeout);
     let route = json!({"id": "slow", "uri": "/*", "upstream": slow});
-    let gateway = gateway().resources(&routes([route])).start();
+    let gateway = gateway().resources(&routes([route])).set("listen.admin", "127.0.0.1:0").start();
     ask_often(&gateway, &get("/", ""), 504);
     let finding = first_finding(&gateway, "node_failing");
     assert_eq!(finding["subject"], format!("routes/slow {}", silent.address()));
     assert_eq!(finding["change"]["path"], "revision 1");
+    let requests = requests_of(&gateway, &finding);
+    let attempt = format!("attempts={}(upstream_read_timeout in ", silent.address());
+    assert!(requests.contains(&attempt) && requests.contains("route=slow"), "{requests}");
 }
 
 #[test]
@@ -157,18 +164,35 @@ fn a_node_with_the_wrong_certificate_is_named_first() {
     assert!(requests_of(&gateway, &finding).contains("UnknownIssuer"));
 }
 
-#[test]
-fn an_expired_credential_is_named_first_with_its_plugin() {
-    let origin = Origin::named("a");
+/// A gateway whose route `orders` asks for tokens of the consumer `jack`.
+pub(crate) fn gateway_for_jack(origin: &Origin) -> Gateway {
     let route = json!({
         "uri": "/*", "plugins": {"jwt-auth": {}}, "upstream": upstream([origin.address()]),
     });
     let gateway = gateway().without_resources().start();
     let own = json!({"jwt-auth": {"key": "jack", "secret": SECRET}});
-    let jack = json!({"username": "jack", "plugins": own});
-    put(&gateway, "/consumers", &jack);
+    put(&gateway, "/consumers", &json!({"username": "jack", "plugins": own}));
     put(&gateway, "/routes/orders", &route);
     wait_for("the route", || (ask(&gateway, "/") == 401).then_some(()));
+    gateway
+}
+
+#[test]
+fn a_token_of_another_clock_is_named_first() {
+    let origin = Origin::named("a");
+    let gateway = gateway_for_jack(&origin);
+    let early = format!("Authorization: {OF_THE_FUTURE}\r\n");
+    ask_often(&gateway, &get("/", &early), 401);
+    let finding = first_finding(&gateway, "route_failing");
+    assert_eq!(finding["subject"], "routes/orders clock_skew by jwt-auth");
+    assert!(finding["remedy"].as_str().is_some_and(|remedy| remedy.contains("timedatectl")));
+    assert!(requests_of(&gateway, &finding).contains("plugin=jwt-auth code=clock_skew"));
+}
+
+#[test]
+fn an_expired_credential_is_named_first_with_its_plugin() {
+    let origin = Origin::named("a");
+    let gateway = gateway_for_jack(&origin);
     let expired = format!("Authorization: {EXPIRED}\r\n");
     ask_often(&gateway, &get("/", &expired), 401);
     let finding = first_finding(&gateway, "route_failing");
@@ -202,12 +226,15 @@ fn a_plugin_that_does_not_exist_is_named_first() {
         "id": "safe", "uri": "/*", "plugins": {"key-auht": {}},
         "upstream": upstream([origin.address()]),
     });
-    let gateway = gateway().resources(&routes([route])).start();
+    let gateway = gateway().resources(&routes([route])).set("listen.admin", "127.0.0.1:0").start();
     ask_often(&gateway, &get("/", ""), 503);
     let finding = first_finding(&gateway, "object_invalid");
     assert_eq!(finding["severity"], "problem");
     assert!(finding["what"].as_str().is_some_and(|what| what.contains("key-auht")), "{finding}");
     assert!(gateway.failures("plugin_unavailable") >= 8.0);
+    let words = ["requests", "--route", "safe"];
+    let requests = run_well(&mut command(&gateway, &words));
+    assert!(requests.contains("code=plugin_unavailable"), "{requests}");
 }
 
 #[test]
@@ -226,4 +253,140 @@ fn an_instance_that_fell_silent_is_named_first() {
     let finding = first_finding(&gateway, "service_empty");
     assert_eq!(finding["subject"], "registry prod/orders");
     assert!(finding["what"].as_str().is_some_and(|what| what.contains("10.0.0.7:80")), "{finding}");
+}
+
+#[test]
+fn a_store_that_is_lost_is_named_first_and_requests_go_on() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let gateway = sharing(&etcd).start();
+    put(&gateway, "/routes/1", &etcd_route(&origin));
+    assert_eq!(ask(&gateway, "/"), 200);
+    etcd.kill();
+    // The reason changes once: connections break, and new ones are refused.
+    gateway.output().wait_line("the outage", |line| {
+        (line.contains("store is down") && line.contains("Connection refused")).then_some(())
+    });
+    let finding = first_finding(&gateway, "part_down");
+    assert_eq!((&finding["subject"], &finding["severity"]), (&json!("store"), &json!("warning")));
+    assert!(finding["since_ms"].is_u64() && finding["requests"].is_null(), "{finding}");
+    assert_eq!(ask(&gateway, "/"), 200);
+    let requests = run_well(&mut command(&gateway, &["requests", "--status", "5xx"]));
+    assert!(!requests.contains("code="), "{requests}");
+}
+
+#[test]
+fn a_name_without_a_certificate_and_a_refused_client_are_named_first() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let origin = Origin::named("a");
+    let gateway = gateway().tls().without_resources().start();
+    put(&gateway, "/routes/1", &json!({"uri": "/*", "upstream": upstream([origin.address()])}));
+    let pair = servers.server(&["mutual.test"]);
+    let object = with(ssl("1", &["mutual.test"], &pair), json!({"client": {"ca": clients.pem}}));
+    put(&gateway, "/ssls/1", &object);
+    let nobody = TlsOptions::new(&servers).build();
+    let address = gateway.tls_address();
+    for (name, reason) in
+        [("shop.test", "no certificate is served for it"), ("mutual.test", "no certificate")]
+    {
+        (0..20).for_each(|_| drop(nobody.get(address, name, "/")));
+        let finding = wait_for(name, || {
+            let all = gateway.control("/v1/findings")["findings"].clone();
+            let all = all.as_array().cloned().unwrap_or_default();
+            let of_name =
+                |it: &&Value| it["subject"].as_str().is_some_and(|it| it.starts_with(name));
+            all.iter().find(of_name).cloned()
+        });
+        assert_eq!(finding["kind"], "handshakes_failing");
+        let what = finding["what"].as_str().unwrap_or_default();
+        assert!(what.starts_with(&format!("20 TLS handshakes for {name} failed: ")), "{what}");
+        assert!(what.contains(reason) && finding["requests"].is_null(), "{finding}");
+    }
+    first_finding(&gateway, "handshakes_failing");
+}
+
+#[test]
+fn explain_asks_the_running_gateway_unless_it_is_told_not_to() {
+    let gateway = gateway().without_resources().start();
+    let url = "http://gateway.test/demo";
+    let served = run_well(&mut command(&gateway, &["explain", "--url", url]));
+    assert!(served.contains("route       demonstration"), "{served}");
+    assert!(served.contains("revision "), "{served}");
+    let offline = run(&mut command(&gateway, &["explain", "--offline", "--url", url]));
+    assert!(!offline.text.contains("route       demonstration"), "{}", offline.text);
+    let stream = run(&mut command(&gateway, &["explain", "--url", "tcp://127.0.0.1:9100"]));
+    assert_eq!(stream.status.code(), Some(1), "{}", stream.text);
+    assert!(stream.text.contains("nothing listens on port 9100"), "{}", stream.text);
+    // The nearest route of those in service is told.
+    let near = run(&mut command(&gateway, &["explain", "--url", "http://gateway.test/dem"]));
+    assert!(near.text.contains("demonstration  /demo*"), "{}", near.text);
+}
+
+#[test]
+fn a_node_of_http2_that_answers_in_between_does_not_fail() {
+    let delay = json!({"fault-injection": {"delay": {"duration": 60}}});
+    let mocking = json!({"mocking": {"response_example": "a"}});
+    let node = gateway()
+        .resources(&routes([
+            json!({"id": "slow", "uri": "/slow", "plugins": with(delay, mocking.clone())}),
+            json!({"id": "good", "uri": "/good", "plugins": mocking}),
+        ]))
+        .start();
+    let timeout = json!({"scheme": "grpc", "timeout": {"connect": 5, "send": 5, "read": 0.1}});
+    let shared = with(upstream([node.address()]), timeout);
+    let gateway =
+        gateway().resources(&routes([json!({"id": "1", "uri": "/*", "upstream": shared})]));
+    let gateway = gateway.start();
+    for _ in 0..4 {
+        assert_eq!(ask(&gateway, "/slow"), 504);
+        assert_eq!(ask(&gateway, "/good"), 200);
+    }
+    let fails =
+        |gateway: &Gateway| gateway.control("/v1/findings").to_string().contains("node_failing");
+    assert!(!fails(&gateway), "{}", gateway.control("/v1/findings"));
+    (0..4).for_each(|_| assert_eq!(ask(&gateway, "/slow"), 504));
+    wait_for("the finding", || fails(&gateway).then_some(()));
+}
+
+/// Waits for a finding of this kind.
+fn finding_of(gateway: &Gateway, kind: &str) -> Value {
+    wait_for(kind, || {
+        let all = gateway.control("/v1/findings")["findings"].clone();
+        all.as_array()?.iter().find(|finding| finding["kind"] == kind).cloned()
+    })
+}
+
+#[test]
+fn an_object_without_effect_and_an_instance_that_nothing_checks_are_named() {
+    let origin = Origin::named("a");
+    let gateway = gateway().without_resources().registry().start();
+    let route = json!({"server_port": 9100, "upstream": upstream([origin.address()])});
+    put(&gateway, "/stream_routes/1", &route);
+    let finding = first_finding(&gateway, "no_effect");
+    let what = finding["what"].as_str().unwrap_or_default();
+    assert!(what.starts_with("stream_routes/1") && what.contains("9100"), "{finding}");
+    run_well(&mut command(&gateway, &["registry", "register", "prod/files", "10.0.0.7:80"]));
+    let finding = finding_of(&gateway, "instance_unchecked");
+    assert_eq!(
+        (&finding["subject"], &finding["severity"]),
+        (&json!("registry prod/files"), &json!("note"))
+    );
+    assert!(finding["what"].as_str().is_some_and(|what| what.contains("10.0.0.7:80")), "{finding}");
+}
+
+#[test]
+fn a_limit_on_connections_that_is_full_is_named_first() {
+    let gateway = gateway().without_resources().set("limits.connections_per_worker", "2").start();
+    let held: Vec<RawClient> = (0..2)
+        .map(|_| {
+            let mut client = gateway.client();
+            assert_eq!(client.get("/demo").status(), 200);
+            client
+        })
+        .collect();
+    assert_eq!(ask(&gateway, "/demo"), 503);
+    let finding = first_finding(&gateway, "limit_reached");
+    assert_eq!(finding["severity"], "problem");
+    assert!(finding["what"].as_str().is_some_and(|what| what.contains("connection")), "{finding}");
+    drop(held);
 }

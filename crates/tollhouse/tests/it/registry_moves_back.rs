@@ -181,7 +181,7 @@ fn what_was_changed_in_a_polaris_later_stays_unless_it_is_to_be_overwritten() {
     check(&polaris, "(SELECT comment = 'theirs' FROM service WHERE name = 'orders')");
     check(&polaris, "(SELECT health_status = 1 FROM instance WHERE id = 'i0002')");
     let replaced = export(here.path(), &polaris, &["--yes", "--overwrite"]);
-    assert!(replaced.text.contains("1 objects written"), "{}", replaced.text);
+    assert!(replaced.text.contains("1 object written"), "{}", replaced.text);
     check(&polaris, "(SELECT comment = 'takes them' FROM service WHERE name = 'orders')");
 }
 

@@ -118,6 +118,13 @@ impl Authority {
         self.sign(params, KeyPair::generate())
     }
 
+    pub(crate) fn expired_server(&self, names: &[&str]) -> Pair {
+        let mut params = params(names, ExtendedKeyUsagePurpose::ServerAuth);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+        self.sign(params, KeyPair::generate())
+    }
+
     fn sign(&self, params: CertificateParams, key: Result<KeyPair, rcgen::Error>) -> Pair {
         let key = key.expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

@@ -74,6 +74,8 @@ pub(crate) struct Opening {
     connection: RefCell<Option<Box<UpstreamConnection>>>,
     /// Error, if the connection could not be opened.
     failure: Cell<Option<AttemptError>>,
+    /// Whether a request was told of the failure as one of the node.
+    is_blamed: Cell<bool>,
     has_ended: Cell<bool>,
     ended: Notify,
     /// Ends the task that opens it.
@@ -279,6 +281,7 @@ impl Opening {
             began_ms: now_ms,
             connection: RefCell::default(),
             failure: Cell::new(None),
+            is_blamed: Cell::new(false),
             has_ended: Cell::new(false),
             ended: Notify::new(),
             task: RefCell::default(),
@@ -336,9 +339,15 @@ impl OpeningPermit {
             self.opening.ended.notified().await;
         }
         match self.opening.failure.get() {
-            Some(error) => Err(error),
+            Some(error) => Err(self.blame_once(error)),
             None => Ok(self.opening.connection.take()),
         }
+    }
+
+    /// The failure of the opening, as one of the node for the first request that is told of it: an
+    /// opening that fails is one failure, however many requests wait for it.
+    pub(crate) fn blame_once(&self, error: AttemptError) -> AttemptError {
+        if self.opening.is_blamed.replace(true) { error.of_nobody() } else { error }
     }
 }
 

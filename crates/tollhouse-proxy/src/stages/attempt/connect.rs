@@ -66,7 +66,10 @@ impl Attempt<'_> {
                 }
             };
             let ended = self.within_connect_time(cx, place.ended()).await;
-            let late = || self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
+            let late = || {
+                let error = self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
+                place.blame_once(error)
+            };
             if let Some(connection) = ended.ok_or_else(late)?? {
                 return Ok(connection);
             }

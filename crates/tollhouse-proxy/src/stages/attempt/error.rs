@@ -44,6 +44,11 @@ impl AttemptError {
         Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
     }
 
+    /// The same failure, caused by no node.
+    pub(crate) fn of_nobody(self) -> Self {
+        Self { blame: Blame::Nobody, ..self }
+    }
+
     /// Whether the node refused the request before it processed any part.
     pub(super) fn is_refused(&self) -> bool {
         self.stale && self.blame == Blame::Nobody

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use tollhouse_config::Loaded;
 use tollhouse_load::report::paint::Paint;
 use tollhouse_model::{Kind, Problem, Problems};
+use tollhouse_stdx::plural::{counted, counted_as};
 
 use super::count;
 use super::resources::CheckResult;
@@ -48,7 +49,7 @@ impl Report {
     pub(super) fn resources(&mut self, name: &str, checked: &CheckResult) {
         let mut counts = String::new();
         for (kind, count) in &checked.counts {
-            write!(counts, "{}, ", plural(*count, singular(*kind))).expect(STRING);
+            write!(counts, "{}, ", counted(*count, singular(*kind))).expect(STRING);
         }
         if let count @ 1.. = checked.shenyu.len() {
             write!(counts, "{}, ", shenyu(count)).expect(STRING);
@@ -68,12 +69,12 @@ impl Report {
             self.text.push_str(&problems::text(name, problem, self.paint));
         }
         if let Some(more @ 1..) = found.len().checked_sub(PROBLEMS_SHOWN_MAX) {
-            writeln!(self.text, "{name}: {more} further problems").expect(STRING);
+            writeln!(self.text, "{name}: {}", counted(more, "further problem")).expect(STRING);
         }
         let (errors, warnings) = count(found);
         self.has_errors |= errors > 0;
-        let errors = counted(errors, "error", |text| self.paint.bad(text));
-        let warnings = counted(warnings, "warning", |text| self.paint.doubtful(text));
+        let errors = painted(errors, "error", |text| self.paint.bad(text));
+        let warnings = painted(warnings, "warning", |text| self.paint.doubtful(text));
         writeln!(self.text, "{name}{taken_for}: {counts}{errors}, {warnings}").expect(STRING);
     }
 }
@@ -99,15 +100,11 @@ fn singular(kind: Kind) -> &'static str {
 }
 
 fn shenyu(count: usize) -> String {
-    if count == 1 { "1 object of ShenYu".to_owned() } else { format!("{count} objects of ShenYu") }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    counted_as(count as u64, "object of ShenYu", "objects of ShenYu")
 }
 
 /// Formats a count, coloured unless it is zero.
-fn counted(count: usize, noun: &str, paint: impl Fn(String) -> String) -> String {
-    let text = plural(count, noun);
+fn painted(count: usize, noun: &str, paint: impl Fn(String) -> String) -> String {
+    let text = counted(count, noun);
     if count == 0 { text } else { paint(text) }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Fingerprints, diff};
+use tollhouse_control::explain::text::Nearby;
 use tollhouse_control::resources::{expand, replace_shenyu};
 use tollhouse_control::trial;
 use tollhouse_model::stream_route::ListenedPorts;
@@ -34,7 +35,7 @@ pub(super) struct Offline {
     /// Ports with a listener for stream routes.
     pub(super) listened: ListenedPorts,
     /// Disabled routes that are enabled in this view only.
-    pub(super) switched_off: Vec<Id>,
+    switched_off: Vec<Id>,
     /// All routes of the document, in its order.
     routes: Vec<Id>,
 }
@@ -68,10 +69,10 @@ impl Offline {
         Self { compiler, snapshot, listened, switched_off, routes }
     }
 
-    /// Iterates over the path patterns of all routes, with their route.
-    pub(super) fn patterns(&self) -> impl Iterator<Item = (&Id, &str)> {
-        let entries = self.routes.iter().filter_map(|id| self.snapshot.router.get(id));
-        entries.flat_map(|entry| entry.route.uris.iter().map(|uri| (&entry.route.id, uri.as_str())))
+    /// Routes among which the nearest to a request is sought.
+    pub(super) fn nearby(&self) -> Nearby<'_> {
+        let Self { snapshot, routes, switched_off, .. } = self;
+        Nearby { snapshot, routes, switched_off }
     }
 }
 

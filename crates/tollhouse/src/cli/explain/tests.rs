@@ -72,9 +72,9 @@ upstream    upstreams/u: roundrobin
             10.0.0.6:5432  weight 2
 
 other stream routes
-  near  remote_addr is 192.0.2.0/24
-  mail  sni is *.mail.test
   gone  server_addr is 127.0.0.9/32
+  mail  sni is *.mail.test
+  near  remote_addr is 192.0.2.0/24
 ",
     );
     for (url, client, expected, is_taken) in [

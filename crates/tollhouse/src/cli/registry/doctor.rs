@@ -14,6 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::de::DeserializeOwned;
 use tollhouse_config::Bootstrap;
+use tollhouse_stdx::plural::counted;
 
 use self::examine::{Facts, Finding, Severity};
 use super::remote::Remote;
@@ -118,10 +119,6 @@ fn ahead(theirs_ms: u64, asked_at_ms: u64, answered_at_ms: u64) -> i64 {
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    if count == N::from(1) { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn render(facts: &Facts, findings: &[Finding]) -> String {

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 use tollhouse_control::terminal::printable;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
+use tollhouse_stdx::plural::counted;
 
 use super::name::ServiceName;
 use super::remote::Remote;
@@ -16,8 +17,8 @@ use crate::cli::admin_client::refusal;
 use crate::cli::gateway::Gateway;
 use crate::cli::stdout;
 
-/// Maximum length of a line in bytes: an instance with the maximum of metadata takes 1.6 MB if each
-/// character is escaped.
+/// Maximum length of a line, and of a refusal, in bytes: an instance with the maximum of metadata
+/// takes 1.6 MB if each character is escaped.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// Arguments of `watch`.
@@ -44,7 +45,9 @@ pub fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
     let (status, body) = remote.open_stream(&path)?;
     remote.runtime().block_on(async {
         if !status.is_success() {
-            let answer = body.collect().await?.to_bytes();
+            let answer = Limited::new(body, LINE_BYTES_MAX).collect().await;
+            let answer =
+                answer.map_err(|error| anyhow!("{status}, and its text: {error}"))?.to_bytes();
             bail!("{}", refusal(status, &answer));
         }
         tokio::select! {
@@ -122,8 +125,7 @@ fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Opt
     match (before, exists) {
         (None, true) => {
             let total = value["total"].as_u64().unwrap_or_default();
-            let noun = if total == 1 { "instance" } else { "instances" };
-            Some(format!("= {total} {noun} of {service}"))
+            Some(format!("= {} of {service}", counted(total, "instance")))
         }
         (None, false) => Some(format!("= {service} does not exist yet")),
         (Some(true), false) => Some(format!("= {service} was deleted")),

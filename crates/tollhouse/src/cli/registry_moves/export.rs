@@ -12,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::{self, StoredEntries};
+use tollhouse_stdx::plural::counted;
 use tollhouse_store::Entry;
 
 use super::file::Writer;
@@ -47,8 +48,9 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
         Some(path) => {
             let count = replace(path, |file| write(bootstrap, file, offline::is_registered))?;
             stdout::print(&format!(
-                "{}: {count} objects of the registry in {}\n",
+                "{}: {} of the registry in {}\n",
                 path.display(),
+                counted(count, "object"),
                 offline::name(bootstrap)
             ))?;
         }
@@ -66,7 +68,7 @@ pub fn back_up(bootstrap: &Bootstrap, path: &Path) -> anyhow::Result<String> {
         anyhow::bail!("failed to back the registry up: {} is there already", path.display());
     }
     let count = replace(path, |file| write(bootstrap, file, is_backed_up))?;
-    Ok(format!("{}: {count} entries of the registry in {name}\n", path.display()))
+    Ok(format!("{}: {} of the registry in {name}\n", path.display(), counted(count, "entry")))
 }
 
 /// Whether a backup contains an entry. A backup contains the registered objects, and the keys that

@@ -9,6 +9,7 @@ use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline;
 use tollhouse_registry::{Object, Rehearsal};
+use tollhouse_stdx::plural::counted;
 
 use super::absent::{self, Absent, RegisteredObjects};
 use super::polaris::PolarisSource;
@@ -175,18 +176,19 @@ impl Import<'_> {
             return Ok(ExitCode::FAILURE);
         }
         let written = opened.write(source)?;
-        let (count, place) = (written.writes(), offline::name(self.bootstrap));
+        let count = counted(written.writes(), "object");
+        let place = offline::name(self.bootstrap);
         // Other nodes of the cluster may write at the same time, so that the result can differ from
         // the plan.
         let is_as_planned = written == planned.tally;
         let differs = if is_as_planned { "" } else { "; of what was said above, this changed:\n" };
-        stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;
+        stdout::print(&format!("{count} written to {place}{differs}\n"))?;
         if !is_as_planned {
             stdout::print(&written.text())?;
         }
         if removes {
             let removed = opened.remove(&planned.only_here)?;
-            stdout::print(&format!("{removed} objects removed from {place}\n"))?;
+            stdout::print(&format!("{} removed from {place}\n", counted(removed, "object")))?;
         }
         Ok(exit_code(&written))
     }
@@ -208,7 +210,8 @@ fn through(
         }
     }
     let tally = target::write_through(&mut client, source)?;
-    let text = format!("{}{} objects written to {place}\n", tally.text(), tally.writes());
+    let count = counted(tally.writes(), "object");
+    let text = format!("{}{count} written to {place}\n", tally.text());
     stdout::print(&text)?;
     Ok(exit_code(&tally))
 }

@@ -15,6 +15,7 @@ use tollhouse_control::registry::offline::StoredEntries;
 use tollhouse_polaris::database::{Changes, ExtraObject, NewerRows, Plan, Statement};
 use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
 use tollhouse_sql::{Exchange, SqlOptions};
+use tollhouse_stdx::plural::counted;
 
 use super::polaris::{PolarisSource, options};
 use super::polaris_database::DatabaseArguments;
@@ -93,7 +94,8 @@ pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<Exit
     let hint = write(&options(&settings)?, &planned.changes)?;
     let removed = if arguments.prune { planned.only_there.len() as u64 } else { 0 };
     let count = planned.tally.writes() + removed;
-    stdout::print(&format!("{count} objects written to {}{hint}\n", planned.name))?;
+    let count = counted(count, "object");
+    stdout::print(&format!("{count} written to {}{hint}\n", planned.name))?;
     Ok(code)
 }
 

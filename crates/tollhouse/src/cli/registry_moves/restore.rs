@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::{database, offline};
 use tollhouse_sql::{SqlOptions, SqlStore};
+use tollhouse_stdx::plural::counted;
 use tollhouse_store::{Store, StoreError, Transaction};
 
 use super::file::Reader;
@@ -61,7 +62,8 @@ pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
     while whole.next_entry().with_context(|| unreadable(&arguments.file))?.is_some() {}
     let count = write(bootstrap, &options, &arguments.file)?;
     stdout::print(&format!(
-        "{count} entries restored to {}; start the nodes now\n",
+        "{} restored to {}; start the nodes now\n",
+        counted(count, "entry"),
         offline::name(bootstrap)
     ))?;
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::{OfflineRegistry, StoredEntries};
 use tollhouse_registry::{Command, Effect, Object, Outcome, Refusal, Rehearsal};
+use tollhouse_stdx::plural::counted_as;
 use tollhouse_store::StoreError;
 
 use super::file;
@@ -120,8 +121,7 @@ impl OpenRegistry {
             if page.is_empty() {
                 return Ok(tally);
             }
-            self.write_page(page, &mut tally)
-                .with_context(|| format!("{} objects were written; {REPEAT}", tally.writes()))?;
+            self.write_page(page, &mut tally).with_context(|| written_before(&tally))?;
         }
     }
 
@@ -206,9 +206,14 @@ pub fn write_through(client: &mut AdminClient, source: &mut dyn Source) -> anyho
                 Item::Object(object) => objects.push(object),
             }
         }
-        send(client, objects, &mut tally)
-            .with_context(|| format!("{} objects were written; {REPEAT}", tally.writes()))?;
+        send(client, objects, &mut tally).with_context(|| written_before(&tally))?;
     }
+}
+
+/// Context of an error during a write.
+fn written_before(tally: &Tally) -> String {
+    let objects = counted_as(tally.writes(), "object was", "objects were");
+    format!("{objects} written; {REPEAT}")
 }
 
 fn send(client: &mut AdminClient, objects: Vec<Object>, tally: &mut Tally) -> anyhow::Result<()> {
@@ -253,8 +258,8 @@ fn ask(
     // The answer has one effect per object, in the same order, so that the numbers must be equal.
     if outcome.effects.len() != sent.len() {
         bail!(
-            "{} objects were sent, and the answer is about {}",
-            sent.len(),
+            "{} sent, and the answer is about {}",
+            counted_as(sent.len() as u64, "object was", "objects were"),
             outcome.effects.len()
         );
     }

@@ -71,3 +71,19 @@ fn openings_count_against_the_descriptors_of_a_core() {
     assert!(worker.may_connect(), "one that no request waits for makes room");
     assert_eq!(worker.node_connections.openings(), 1);
 }
+
+#[test]
+fn an_opening_that_fails_is_one_failure_of_the_node() {
+    use tollhouse_telemetry::ErrorCode;
+
+    use crate::stages::attempt::error::Blame;
+
+    let worker = worker(Limits::default());
+    let opening = Opening::for_many(key(1), KeepalivePool::default(), 5000);
+    let opening = worker.node_connections.begin(opening);
+    let place = || OpeningPermit::new(Rc::clone(&worker), Rc::clone(&opening));
+    let requests = [place(), place(), place()];
+    let failure = AttemptError::by_node(ErrorCode::UpstreamConnectFailed, true);
+    let blames = requests.map(|request| request.blame_once(failure).blame);
+    assert_eq!(blames, [Blame::Node, Blame::Nobody, Blame::Nobody]);
+}

@@ -1,11 +1,11 @@
 //! Formatting of the path that a request takes through ShenYu's plugins.
 
-use tollhouse_control::explain::{ByShenyu, lossy};
 use tollhouse_shenyu::matching::{Candidate, Standing};
 use tollhouse_shenyu::model::Condition;
 use tollhouse_shenyu_gateway::{Course, CourseEnd, CourseStep, Effect};
 
-use super::render::Page;
+use super::super::{ByShenyu, lossy};
+use super::Page;
 
 /// Maximum number of selectors or rules listed per plugin; there may be thousands.
 const LISTED_MAX: usize = 10;

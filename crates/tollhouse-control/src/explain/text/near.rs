@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use tollhouse_control::explain::{Candidate, Question, candidates, candidates_at, loss, lossy};
 use tollhouse_model::Id;
+use tollhouse_proxy::Snapshot;
 use tollhouse_router::Loss;
-use tollhouse_stdx::nearest;
+use tollhouse_stdx::nearest as most_alike;
 
-use super::offline::Offline;
+use super::super::{Candidate, Question, candidates, candidates_at, loss, lossy};
 
 /// Maximum number of routes listed.
 const ROUTES_SHOWN_MAX: usize = 5;
@@ -16,10 +16,30 @@ const ROUTES_SHOWN_MAX: usize = 5;
 /// The cost of a comparison is quadratic in their length.
 const PATTERNS_COMPARED_MAX: usize = 10_000;
 
-/// Formats the nearest routes, and the condition that each fails. `everything` must be compiled
-/// with [`View::Revealing`](super::offline::View::Revealing).
-pub(super) fn text(everything: &Offline, question: &Question) -> String {
-    let mut near = candidates(&everything.snapshot, question);
+/// Longest request path, in bytes, that is compared with patterns.
+const PATH_COMPARED_MAX: usize = 256;
+
+/// Routes among which the nearest is sought.
+#[derive(Debug, Clone, Copy)]
+pub struct Nearby<'a> {
+    pub snapshot: &'a Snapshot,
+    /// Ids of routes in the order in which they are listed.
+    pub routes: &'a [Id],
+    /// Disabled routes that the snapshot has all the same.
+    pub switched_off: &'a [Id],
+}
+
+impl<'a> Nearby<'a> {
+    /// Path patterns of all routes, with their route.
+    fn patterns(&self) -> impl Iterator<Item = (&'a Id, &'a str)> {
+        let entries = self.routes.iter().filter_map(|id| self.snapshot.router.get(id));
+        entries.flat_map(|entry| entry.route.uris.iter().map(|uri| (&entry.route.id, uri.as_str())))
+    }
+}
+
+/// Formats the nearest routes, and the condition that each fails.
+pub fn nearest(everything: &Nearby<'_>, question: &Question) -> String {
+    let mut near = candidates(everything.snapshot, question);
     if near.is_empty() {
         return other_path(everything, question);
     }
@@ -46,7 +66,7 @@ fn line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("writing to a string cannot fail");
 }
 
-fn is_switched_off(everything: &Offline, id: &Id) -> bool {
+fn is_switched_off(everything: &Nearby<'_>, id: &Id) -> bool {
     everything.switched_off.contains(id)
 }
 
@@ -56,7 +76,7 @@ fn is_held_back_by_nothing(candidate: &Candidate) -> bool {
 
 /// Returns how far a candidate is from a match; 0 if only an earlier route prevents it. Conditions
 /// are checked in a fixed order, so that a candidate that fails a later one is nearer.
-fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
+fn distance(everything: &Nearby<'_>, candidate: &Candidate) -> u8 {
     let own = match candidate.verdict.loss {
         None | Some(Loss::Later) => 0,
         Some(Loss::Path) => 1,
@@ -70,7 +90,7 @@ fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
 }
 
 /// Formats a route whose path differs by a final slash or by spelling, if no route has this path.
-fn other_path(everything: &Offline, question: &Question) -> String {
+fn other_path(everything: &Nearby<'_>, question: &Question) -> String {
     let mut toggled = question.path.clone();
     if toggled.len() > 1 && toggled.ends_with(b"/") {
         toggled.pop();
@@ -78,15 +98,15 @@ fn other_path(everything: &Offline, question: &Question) -> String {
         toggled.push(b'/');
     }
     let mut text = String::from("\nnearest\n");
-    if let Some(candidate) = candidates_at(&everything.snapshot, question, &toggled).first() {
+    if let Some(candidate) = candidates_at(everything.snapshot, question, &toggled).first() {
         let id = &candidate.verdict.id;
         let path = lossy(&toggled);
         line(&mut text, &format!("  {id} would take {path}: a last slash makes another path"));
         return text;
     }
     let patterns = everything.patterns().take(PATTERNS_COMPARED_MAX);
-    let path = lossy(&question.path);
-    match nearest(&path, patterns.map(|(_, uri)| uri)) {
+    let path = Some(lossy(&question.path)).filter(|path| path.len() <= PATH_COMPARED_MAX);
+    match path.and_then(|path| most_alike(&path, patterns.map(|(_, uri)| uri))) {
         Some(uri) => {
             let owner = everything.patterns().find(|(_, known)| *known == uri);
             let id = owner.map(|(id, _)| id.as_str()).unwrap_or_default();

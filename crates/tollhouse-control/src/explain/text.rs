@@ -1,17 +1,24 @@
-//! Formatting of a decision as text.
+//! Explanations as text, for the command line.
+
+mod connection;
+mod near;
+mod shenyu;
 
 use std::fmt::Write;
 
-use tollhouse_control::explain::{
-    Candidate, Decision, Destination, Question, Rejection, Winner, loss, lossy, plugin_owner,
-};
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
+use tollhouse_stdx::plural::counted;
 use tollhouse_telemetry::ErrorCode;
 
-use super::render_shenyu;
+pub use self::connection::connection;
+pub use self::near::{Nearby, nearest};
+
+use super::{
+    Candidate, Decision, Destination, Question, Rejection, Winner, loss, lossy, plugin_owner,
+};
 
 /// Maximum number of candidates listed; thousands may share one path.
 const CANDIDATES_SHOWN_MAX: usize = 20;
@@ -24,25 +31,25 @@ const LABEL_CHARS: usize = 12;
 
 /// Text under construction: lines, each with a label and a text.
 #[derive(Default)]
-pub(super) struct Page {
+struct Page {
     text: String,
 }
 
 impl Page {
     /// Adds a line; an empty label continues the line above.
-    pub(super) fn line(&mut self, label: &str, text: &str) {
+    fn line(&mut self, label: &str, text: &str) {
         writeln!(self.text, "{label:LABEL_CHARS$}{text}").expect("writing to a string cannot fail");
     }
 
     /// Adds a line without a label, without trailing blanks.
-    pub(super) fn plain(&mut self, line: &str) {
+    fn plain(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 }
 
 /// Formats a request that is refused before a route is looked up.
-pub(super) fn refusal(refused: &Rejection) -> String {
+pub fn refusal(refused: &Rejection) -> String {
     let mut page = Page::default();
     match refused {
         Rejection::Head(error) => page.line("answer", &format!("an error at once: {error}")),
@@ -53,15 +60,15 @@ pub(super) fn refusal(refused: &Rejection) -> String {
 }
 
 /// Formats the decision on a request.
-pub(super) fn decision(question: &Question, decision: &Decision) -> String {
+pub fn decision(question: &Question, decision: &Decision) -> String {
     let mut page = Page::default();
     request(&mut page, question);
-    if let Some(shenyu) = &decision.shenyu {
-        render_shenyu::way(&mut page, shenyu, &global_plugins(decision));
+    if let Some(handled) = &decision.shenyu {
+        shenyu::way(&mut page, handled, &global_plugins(decision));
         if let Some(winner) = &decision.winner {
             destination(&mut page, question, winner);
         }
-        render_shenyu::choices(&mut page, &shenyu.course);
+        shenyu::choices(&mut page, &handled.course);
         candidates(&mut page, &decision.candidates);
         return page.text;
     }
@@ -220,17 +227,16 @@ fn balance(conf: &Upstream) -> String {
 
 fn retries(conf: &Upstream) -> String {
     match (conf.retries, &conf.discovery) {
-        (Some(retries), _) => counted(retries as usize),
+        (Some(retries), _) => retry_count(retries as usize),
         (None, Some(_)) => "a retry for each other node".to_owned(),
-        (None, None) => counted(conf.nodes.len().saturating_sub(1)),
+        (None, None) => retry_count(conf.nodes.len().saturating_sub(1)),
     }
 }
 
-fn counted(retries: usize) -> String {
+fn retry_count(retries: usize) -> String {
     match retries {
         0 => "no retries".to_owned(),
-        1 => "1 retry".to_owned(),
-        more => format!("{more} retries"),
+        some => counted(some, "retry"),
     }
 }
 

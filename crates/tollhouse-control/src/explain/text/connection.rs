@@ -7,26 +7,27 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use tollhouse_config::Document;
-use tollhouse_control::explain::{BelowHttp, lossy};
-use tollhouse_model::{Kind, Problem, StreamRoute};
+use tollhouse_model::stream_route::ListenedPorts;
+use tollhouse_model::{Problem, StreamRoute};
+use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::l4::table::{Arrival, StreamEntry};
 use tollhouse_proxy::snapshot::Target;
 use tollhouse_telemetry::ErrorCode;
 
-use super::offline::Offline;
+use super::super::{BelowHttp, lossy};
 
 /// Maximum number of other routes listed; a file may have thousands.
 const ROUTES_SHOWN_MAX: usize = 20;
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Returns the decision as text, and whether a route takes the connection.
-pub(super) fn answer(
+/// Returns the decision as text, and whether a route takes the connection. `listened` are the ports
+/// with a listener.
+pub fn connection(
     asked: &BelowHttp<'_>,
     client: IpAddr,
-    document: &Document,
-    offline: &Offline,
+    snapshot: &Snapshot,
+    listened: &ListenedPorts,
 ) -> (String, bool) {
     // If the URL has a host name, the unspecified address stands for the listener's address.
     let local = asked.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -37,25 +38,30 @@ pub(super) fn answer(
         local: SocketAddr::new(local, asked.port),
         server_name: has_name.then_some(name.as_str()),
     };
-    let found = offline.snapshot.streams.find(&arrival);
-    let unheard = offline.listened.warning(Some(asked.port), "");
+    let found = snapshot.streams.find(&arrival);
+    let unheard = listened.warning(Some(asked.port), "");
     let BelowHttp { scheme, host, port } = asked;
     let mut text = format!("connection  {scheme} to {host}:{port}, from {client}\n");
     if let Some(Problem { reason, hint, .. }) = unheard {
         writeln!(text, "listener    none: {reason}; {hint}").expect(STRING);
     }
     match found {
-        Some(entry) => write_route(&mut text, entry, offline),
+        Some(entry) => write_route(&mut text, entry, snapshot),
         None => {
             let code = ErrorCode::RouteNotFound;
             writeln!(text, "route       none\nanswer      it is closed ({code})").expect(STRING);
         }
     }
-    write_others(&mut text, found.map(|entry| &entry.route), &arrival, document);
+    let taken = found.map(|entry| &entry.route);
+    let routes = snapshot.streams.routes().map(|entry| &entry.route);
+    let others = routes.filter(|route| taken.is_none_or(|taken| taken.id != route.id));
+    let mut others: Vec<&StreamRoute> = others.collect();
+    others.sort_by_key(|route| route.id.as_str());
+    write_others(&mut text, &others, &arrival);
     (text, found.is_some())
 }
 
-fn write_route(text: &mut String, entry: &StreamEntry, offline: &Offline) {
+fn write_route(text: &mut String, entry: &StreamEntry, snapshot: &Snapshot) {
     let route = &entry.route;
     let name = route.name.as_ref().map(|name| format!(" ({})", lossy(name.as_bytes())));
     writeln!(text, "route       {}{}", route.id, name.unwrap_or_default()).expect(STRING);
@@ -64,7 +70,7 @@ fn write_route(text: &mut String, entry: &StreamEntry, offline: &Offline) {
     writeln!(text, "plugins     {plugins}").expect(STRING);
     let upstream = match &entry.target {
         Target::Inline(upstream) => Some(&**upstream),
-        Target::Slot(slot) => offline.snapshot.upstreams.get(*slot).and_then(Option::as_deref),
+        Target::Slot(slot) => snapshot.upstreams.get(*slot).and_then(Option::as_deref),
         Target::None => None,
     };
     let Some(upstream) = upstream else {
@@ -80,17 +86,7 @@ fn write_route(text: &mut String, entry: &StreamEntry, offline: &Offline) {
     }
 }
 
-fn write_others(
-    text: &mut String,
-    taken: Option<&StreamRoute>,
-    arrival: &Arrival<'_>,
-    document: &Document,
-) {
-    let items = document.items.iter().filter(|item| item.kind == Kind::StreamRoute);
-    let routes = items
-        .filter_map(|item| StreamRoute::parse(item.id.clone(), &item.value().ok()?, &item.path).0);
-    let others: Vec<StreamRoute> =
-        routes.filter(|route| taken.is_none_or(|taken| taken.id != route.id)).collect();
+fn write_others(text: &mut String, others: &[&StreamRoute], arrival: &Arrival<'_>) {
     if others.is_empty() {
         return;
     }

@@ -15,6 +15,7 @@ mod oidc;
 mod redis;
 mod shared;
 pub mod shenyu;
+pub mod spans;
 
 macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {
@@ -64,6 +65,7 @@ plugins! {
     node_status::NodeStatus,
     opa::Opa,
     openid_connect::OpenidConnect,
+    opentelemetry::Opentelemetry,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
     proxy_cache::ProxyCache,

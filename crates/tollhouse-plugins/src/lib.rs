@@ -80,6 +80,8 @@ plugins! {
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
     server_info::ServerInfo,
+    skywalking::Skywalking,
+    skywalking_logger::SkywalkingLogger,
     syslog::Syslog,
     tcp_logger::TcpLogger,
     traffic_split::TrafficSplit,
@@ -87,6 +89,7 @@ plugins! {
     udp_logger::UdpLogger,
     uri_blocker::UriBlocker,
     workflow::Workflow,
+    zipkin::Zipkin,
 }
 
 /// Code of the guide, which doc tests compile and run.

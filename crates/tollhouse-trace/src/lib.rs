@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod b3;
+mod call_span;
 mod clock;
 mod context;
 mod core_tracer;
@@ -20,6 +21,7 @@ mod sampler;
 mod span;
 pub mod w3c;
 
+pub use call_span::CallSpan;
 pub use clock::unix_ns;
 pub use context::{SpanContext, SpanId, TraceId};
 pub use core_tracer::{CoreTracer, Tracer};

@@ -79,7 +79,7 @@ pub struct RequestTrace {
     started_ns: u64,
     traceparent: Traceparent,
     attempts: SmallVec<[AttemptSpan; ATTEMPTS_INLINE]>,
-    inner: Vec<InnerSpan>,
+    inner: RefCell<Vec<InnerSpan>>,
     route: Vec<u8>,
     attributes: RefCell<Attributes>,
 }
@@ -130,7 +130,7 @@ impl RequestTrace {
             self.started_ns = 0;
             self.sink = None;
             self.attempts.clear();
-            self.inner.clear();
+            self.inner.get_mut().clear();
             self.route.clear();
             self.attributes.get_mut().clear();
         }
@@ -230,14 +230,16 @@ impl RequestTrace {
     }
 
     /// Adds the span of a phase or plugin.
-    pub fn add_inner(&mut self, span: InnerSpan) {
-        if self.inner.len() < INNER_SPANS_MAX {
-            self.inner.push(span);
+    pub fn add_inner(&self, span: InnerSpan) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.len() < INNER_SPANS_MAX {
+            inner.push(span);
         }
     }
 
-    pub fn inner(&self) -> &[InnerSpan] {
-        &self.inner
+    /// Calls `visit` with each span of a phase or plugin.
+    pub fn each_inner(&self, visit: impl FnMut(&InnerSpan)) {
+        self.inner.borrow().iter().for_each(visit);
     }
 
     /// Records the pattern of the route that matched.

@@ -104,7 +104,7 @@ impl<'a, 'e> Spans<'a, 'e> {
         for (index, attempt) in self.trace.attempts().iter().enumerate() {
             self.write_attempt(context, attempt, index, block);
         }
-        for inner in self.trace.inner() {
+        self.trace.each_inner(|inner| {
             let span_id = SpanId::from_random(self.cx.worker.random_u64());
             let mut writer = block.add(&SpanHead {
                 context: SpanContext { span_id, ..*context },
@@ -118,7 +118,7 @@ impl<'a, 'e> Spans<'a, 'e> {
                 trace_state: b"",
             });
             writer.text_if_any(Key::TollhousePlugin, inner.plugin.as_bytes());
-        }
+        });
     }
 
     /// Writes the span of the request itself (semantic conventions for HTTP servers).

@@ -125,7 +125,7 @@ fn traced(route: Value, sampler: Sampler, formats: &[Propagator]) -> Traced {
     let tracer = Tracer {
         sampler,
         propagators: Propagators::new(formats.iter().copied()),
-        has_inner_spans: false,
+        has_inner_spans: true,
         sink: Arc::<Blocks>::clone(&blocks),
     };
     let options = Options { tracer: Some(Arc::new(tracer)), ..Options::default() };
@@ -332,4 +332,20 @@ fn a_plugin_takes_the_place_of_the_trace_of_the_process() {
     }
     let [sent] = header(&head, "traceparent")[..] else { panic!("one traceparent: {head}") };
     assert_eq!(w3c::parse(sent.as_bytes()), Some(client.context));
+}
+
+#[test]
+fn plugins_have_spans_of_their_own_if_asked_for() {
+    let (address, _heads) = node(200);
+    let plugins = json!({"request-id": {}, "proxy-rewrite": {"headers": {"set": {"X-A": "1"}}}});
+    let traced = traced(route(&[address], plugins), Sampler::Always, &[Propagator::TraceContext]);
+    assert_eq!(traced.send(&["GET /shop/a HTTP/1.1"]), [200]);
+    let spans = traced.spans();
+    let own = spans[0].context.span_id.to_hex();
+    let inner: Vec<&str> = spans[2..].iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(inner, ["rewrite request-id", "rewrite proxy-rewrite", "response request-id"]);
+    for span in &spans[2..] {
+        assert_eq!((span.kind, span.parent.as_deref()), (SpanKind::Internal, Some(own.as_str())));
+    }
+    assert_eq!(spans[2].attributes["tollhouse.plugin"], json!("request-id"));
 }

@@ -62,6 +62,7 @@ impl RunningWorker {
             phase: receiver,
             metrics: Arc::clone(&metrics),
             log: None,
+            tracer: None,
         };
         std::thread::spawn(move || Worker::run(parts).expect("the worker runs"));
         Self { snapshots, metrics, _phase: phase }

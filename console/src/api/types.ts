@@ -90,6 +90,7 @@ export interface RecentRequest {
   attempt_count: number
   plugin: string
   cause: string
+  trace_id: string | null
   error: { code: string; origin: string; meaning: string; remedy: string } | null
 }
 

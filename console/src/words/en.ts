@@ -177,6 +177,7 @@ export const en = {
   remedy: 'What to do',
   consumer: 'Consumer',
   attempts: 'Attempts',
+  trace: 'Trace',
   pause: 'Pause',
   resume: 'Go on',
   requestsHelp: 'Every failure and at most ten good requests a second and core, the newest first. Query strings, headers and bodies are never kept.',

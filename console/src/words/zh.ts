@@ -170,6 +170,7 @@ export const zh: Words = {
   remedy: '处理办法',
   consumer: '消费者',
   attempts: '尝试',
+  trace: '链路 ID',
   pause: '暂停',
   resume: '继续',
   requestsHelp: '全部失败请求，以及每核每秒最多十个成功请求，最新的在前。不保存查询参数、请求头和请求体。',

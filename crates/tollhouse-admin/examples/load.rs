@@ -70,6 +70,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             console: None,
             shenyu: None,
             audit: None,
+            tracer: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;

@@ -9,6 +9,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{InService, Store, StoreError};
+use tollhouse_trace::Tracer;
 
 use crate::audit::AuditSink;
 use crate::certificates::source::{CertificateSource, StapleSource};
@@ -49,6 +50,8 @@ pub struct Parts {
     pub shenyu: Option<Arc<dyn ShenyuSource>>,
     /// Destination of audit events, if an audit is kept.
     pub audit: Option<Arc<dyn AuditSink>>,
+    /// Tracing of writes, if it is on.
+    pub tracer: Option<Arc<Tracer>>,
     pub options: Options,
 }
 

@@ -27,6 +27,7 @@ use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
 use crate::schema_api;
 use crate::served;
+use crate::spans;
 use crate::standalone;
 use crate::ui;
 use crate::validate;
@@ -49,6 +50,7 @@ where
     let reply = match let_in {
         Err(refused) => refused,
         Ok(()) => {
+            let span = spans::begin(admin, call);
             let done = match admin.wrong_keys.check(options, call) {
                 Ok(()) => registered(admin, call, body).await,
                 Err(refusal) => Err(refusal),
@@ -58,6 +60,9 @@ where
             }
             let reply = done.unwrap_or_else(|refusal| refusal);
             audit::note(admin, call, &reply);
+            if let Some(span) = span {
+                spans::end(span, call, &reply);
+            }
             with_cors(admin, call, reply)
         }
     };

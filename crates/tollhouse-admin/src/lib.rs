@@ -47,6 +47,7 @@ mod session;
 mod shape;
 mod shenyu;
 mod sign_in;
+mod spans;
 mod standalone;
 pub mod transfer;
 mod ui;

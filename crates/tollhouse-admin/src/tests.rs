@@ -102,6 +102,7 @@ fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::Regist
         console: None,
         shenyu: None,
         audit: None,
+        tracer: None,
         options,
     }
 }

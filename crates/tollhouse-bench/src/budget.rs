@@ -58,6 +58,11 @@ pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
 pub(crate) const ABUSE_P99: Budget = Budget::at_most(2.0, 1.2);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
+/// Instructions of a request while one in a hundred is recorded as a trace, relative to one without
+/// tracing.
+pub(crate) const TRACED_ONE_PERCENT: Budget = Budget::at_most(1.02, 1.01);
+/// The same while all are recorded, without the export, which other threads do.
+pub(crate) const TRACED_ALL: Budget = Budget::at_most(1.15, 1.10);
 /// CPU time of a request through a selector and rule of ShenYu's `divide`, relative to a plain
 /// route.
 pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);

@@ -9,7 +9,7 @@ pub(crate) mod origin;
 
 use super::budget::{
     Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS, SHENYU_AT_MANY_RULES,
-    SHENYU_OVER_ROUTE,
+    SHENYU_OVER_ROUTE, TRACED_ALL, TRACED_ONE_PERCENT,
 };
 use super::client::{Connection, probe};
 use super::gateway::{self, key_line, routes_json};
@@ -49,6 +49,17 @@ enum Load {
     PluginsAndLog,
     /// This number of ShenYu `divide` selectors, each with a rule; one of them takes all requests.
     Shenyu(usize),
+    Traced(Share),
+}
+
+/// Share of the requests that is recorded as traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    OnePercent,
+    /// All, and a queue so short that nothing is exported.
+    AllOnCore,
+    /// All, and a collector that takes everything.
+    AllExported,
 }
 
 /// Large number of ShenYu selectors, of which the request matches one.
@@ -62,6 +73,9 @@ impl Load {
             Self::PluginsAndLog => "user instructions with two plugins and an access log",
             Self::Shenyu(1) => "user instructions by a selector and a rule of divide",
             Self::Shenyu(_) => "user instructions by one of 10,000 selectors and rules of divide",
+            Self::Traced(Share::OnePercent) => "user instructions with 1 % of traces",
+            Self::Traced(Share::AllOnCore) => "user instructions with all traces, export excluded",
+            Self::Traced(Share::AllExported) => "user instructions with all traces and their export",
         }
     }
 
@@ -73,20 +87,38 @@ impl Load {
             Self::PluginsAndLog => ".plugins",
             Self::Shenyu(1) => ".shenyu",
             Self::Shenyu(_) => ".shenyu-many",
+            Self::Traced(Share::OnePercent) => ".traced-1",
+            Self::Traced(Share::AllOnCore) => ".traced-core",
+            Self::Traced(Share::AllExported) => ".traced-all",
         }
     }
 
     fn access_log(self) -> &'static str {
         match self {
-            Self::Plain | Self::Shenyu(_) => "off",
+            Self::Plain | Self::Shenyu(_) | Self::Traced(_) => "off",
             Self::PluginsAndLog => "combined",
         }
+    }
+
+    /// Returns further lines of the bootstrap file. The origin takes the place of a collector.
+    fn settings(self, origin_port: u16) -> String {
+        let Self::Traced(share) = self else { return String::new() };
+        let (sampler, ratio, queue) = match share {
+            Share::OnePercent => ("traceidratio", "0.01", 2048),
+            Share::AllOnCore => ("always_on", "1", 1),
+            Share::AllExported => ("always_on", "1", 20_000),
+        };
+        format!(
+            "tracing:\n  enabled: true\n  endpoint: http://127.0.0.1:{origin_port}/v1/traces\n  \
+             sampler: {sampler}\n  ratio: {ratio}\n  queue_spans: {queue}\n  batch_spans: {}\n",
+            queue.min(512)
+        )
     }
 
     fn resources(self, origin_port: u16) -> String {
         let plugins = gateway::key_auth_and_limit();
         match self {
-            Self::Plain => routes_json(origin_port, 1),
+            Self::Plain | Self::Traced(_) => routes_json(origin_port, 1),
             Self::PluginsAndLog => json!({
                 "routes": [gateway::route_with_plugins(origin_port, 0, &plugins)],
                 "consumers": [gateway::consumer(0)],
@@ -99,7 +131,7 @@ impl Load {
     /// Returns the header lines in addition to the nine of every request.
     fn lines(self) -> String {
         match self {
-            Self::Plain | Self::Shenyu(_) => String::new(),
+            Self::Plain | Self::Shenyu(_) | Self::Traced(_) => String::new(),
             Self::PluginsAndLog => key_line(0),
         }
     }
@@ -142,6 +174,14 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
     println!("{}: {by_many:.0}", many.title());
     check("a selector and a rule over a plain route", by_one / plain, SHENYU_OVER_ROUTE, 3);
     check("10,000 of them over one", by_many / by_one, SHENYU_AT_MANY_RULES, 3);
+    let traced = [Share::OnePercent, Share::AllOnCore, Share::AllExported];
+    let [one, all, exported] = traced.map(Load::Traced);
+    let (by_one, by_all, by_export) = (measure(one)?, measure(all)?, measure(exported)?);
+    for (load, value) in [(one, by_one), (all, by_all), (exported, by_export)] {
+        println!("{}: {value:.0}", load.title());
+    }
+    check("1 % of traces over a plain request", by_one / plain, TRACED_ONE_PERCENT, 3);
+    check("all traces over a plain request, export excluded", by_all / plain, TRACED_ALL, 3);
     if !missed.is_empty() {
         bail!("past the budget, see where they go with callgrind_annotate: {}", missed.join("; "));
     }
@@ -186,9 +226,11 @@ fn slope(short: u64, long: u64) -> f64 {
 fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result<u64> {
     let folder = shell::fresh_folder()?;
     let port = free_port()?;
+    let settings = load.settings(origin_port);
     let bootstrap = Bootstrap {
         listen: gateway::listen(port)?,
         access_log: load.access_log(),
+        settings: &settings,
         ..Bootstrap::default()
     };
     let configuration = gateway::write(folder.path(), &bootstrap, &load.resources(origin_port))?;

@@ -18,6 +18,7 @@ mod database;
 mod keys;
 mod layers;
 mod load;
+mod otel;
 mod parts;
 mod reach;
 mod reference;
@@ -25,9 +26,11 @@ mod shape;
 mod shape_acme;
 mod shape_more;
 mod shape_net;
+mod shape_tracing;
 mod shown;
 mod store;
 mod stream;
+mod tracing;
 mod unix;
 
 pub use admin_keys::{KeyRole, NamedKey};
@@ -42,6 +45,7 @@ pub use reference::reference_markdown;
 pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
+pub use tracing::{Compression, Propagation, SpanProtocol, SpanSampler, Tracing};
 pub use unix::UnixListen;
 
 /// All settings of the process that are fixed at startup.
@@ -129,6 +133,8 @@ pub struct Bootstrap {
     /// PROXY protocol from proxies in front of the gateway.
     pub proxy_protocol: ProxyProtocol,
     pub shenyu: Shenyu,
+    /// Spans of requests; off by default.
+    pub tracing: Tracing,
 }
 
 impl Default for Bootstrap {
@@ -177,6 +183,7 @@ impl Default for Bootstrap {
             stream_routes: true,
             proxy_protocol: ProxyProtocol::default(),
             shenyu: Shenyu::default(),
+            tracing: Tracing::default(),
         }
     }
 }

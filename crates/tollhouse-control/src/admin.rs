@@ -165,6 +165,7 @@ fn parts(cx: &ControlContext, sources: AdminSources<'_>) -> Parts {
         shenyu: shenyu_admin::is_asked_for(&cx.bootstrap)
             .then(|| shenyu::source(&cx.shenyu.access)),
         audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
+        tracer: cx.spans.tracer(),
         options: options(&cx.bootstrap, &key, mode),
     }
 }

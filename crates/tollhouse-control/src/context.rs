@@ -21,6 +21,7 @@ use crate::resources::drivers::Drivers;
 use crate::resources::serving::Serving;
 use crate::secret_managers::SecretManagers;
 use crate::settings::descriptors::Descriptors;
+use crate::settings::spans::Spans;
 use crate::shenyu_local::ShenyuChannels;
 use crate::staples::{Asking, Staples};
 
@@ -44,6 +45,8 @@ pub struct ControlContext {
     /// File descriptor limits of each part.
     pub descriptors: Descriptors,
     pub plugins: PluginParts,
+    /// Tracing of the process.
+    pub spans: Spans,
     /// The configuration in service.
     pub serving: Serving,
     /// Observers of the data plane, for the console.
@@ -88,6 +91,7 @@ impl ControlContext {
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             bound,
             descriptors,
+            spans: Spans::open(&bootstrap.tracing, &services),
             plugins: PluginParts { catalogue, services: Arc::new(services), secret_managers },
             serving: Serving::new(Drivers::new(health, staples, sources)),
             console: Observers::new(bootstrap, &metrics),

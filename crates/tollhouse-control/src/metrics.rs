@@ -117,6 +117,8 @@ impl MetricsPage {
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
         self.metrics.process().log_entries_lost.raise_to(self.queues.lost());
+        self.metrics.process().spans_lost.raise_to(self.queues.spans_lost());
+        self.metrics.process().spans_exported.raise_to(self.queues.spans_exported());
         let own = self.metrics.render() + &self.certificates.page() + &self.findings.page();
         (own + &self.registry.page(), rest)
     }

@@ -41,6 +41,7 @@ use crate::outages::Part;
 use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
 use crate::resources::{ResourceInputs, Resources};
 use crate::secrets;
+use crate::settings::spans::Spans;
 use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalChannel;
 use crate::signals::{Request, Signals};
@@ -64,6 +65,7 @@ pub struct Process {
     exclusive: ExclusiveParts,
     side: SideListeners,
     access_log: Option<AccessLog>,
+    spans: Spans,
     spares: Spares,
     successors: mpsc::Receiver<Succession>,
     signals: Signals,
@@ -170,6 +172,7 @@ impl Process {
             snapshots: Arc::clone(&snapshots),
             metrics: Arc::clone(&cx.metrics),
             log: access_log.as_ref(),
+            tracer: cx.spans.tracer(),
         };
         let cores = Cores::start(workers, sockets, &parts)?;
         cores::lower_priority(bootstrap);
@@ -191,6 +194,7 @@ impl Process {
             exclusive,
             side,
             access_log,
+            spans: cx.spans.clone(),
             spares,
             successors,
             signals,
@@ -277,7 +281,7 @@ impl Process {
 
     /// Drains the data plane and the registry concurrently. A second signal ends the draining.
     async fn finish(self) -> anyhow::Result<()> {
-        let Self { cores, mut exclusive, access_log, spares, mut signals, .. } = self;
+        let Self { cores, mut exclusive, access_log, spans, spares, mut signals, .. } = self;
         service_manager::note_stopping();
         tracing::info!("draining: requests under way are finished; a second signal cuts them");
         // While duplicate handles exist, the kernel keeps queueing connections that are never
@@ -304,6 +308,7 @@ impl Process {
         if let Some(log) = access_log {
             log.shutdown();
         }
+        spans.finish().await;
         Ok(())
     }
 }
@@ -375,7 +380,8 @@ async fn start_registry(
     let may_be_missing =
         registry::is_shared(&cx.bootstrap) || (is_first && !registry::is_asked_for(&cx.bootstrap));
     let database = &cx.registry_database;
-    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover).await {
+    let tracer = cx.spans.tracer();
+    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover, tracer).await {
         Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
             Ok((None, Some(format!("{error:#}"))))
         }

@@ -30,6 +30,7 @@ use tollhouse_polaris::{Access, Account, Gate, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{HistoryExtent, Location, Store, Watch};
+use tollhouse_trace::Tracer;
 use tollhouse_web::{Limits, Listener, until_stopped};
 
 use crate::feed::open_store;
@@ -69,6 +70,8 @@ pub struct RunningRegistry {
     keeper: JoinHandle<()>,
     /// Duplicates of the listening sockets, for a successor.
     sockets: RegistrySockets,
+    /// Tracing of gRPC calls, if it is on.
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl std::fmt::Debug for RunningRegistry {
@@ -110,6 +113,7 @@ pub async fn start(
     descriptors: &Descriptors,
     database: &SharedDatabase,
     takeover: Takeover,
+    tracer: Option<Arc<Tracer>>,
 ) -> anyhow::Result<Option<RunningRegistry>> {
     let Takeover { predecessor, sockets } = takeover;
     if !is_wanted(bootstrap) {
@@ -151,6 +155,7 @@ pub async fn start(
         servers: Vec::new(),
         keeper,
         sockets,
+        tracer,
     };
     running.listen(bootstrap, &access, descriptors)?;
     Ok(Some(running))
@@ -232,9 +237,10 @@ impl RunningRegistry {
         let dialect = self.dialect.for_thread();
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
-        let tls = self.tls.clone();
+        let (tls, tracer) = (self.tls.clone(), self.tracer.clone());
         let serve = async move || {
-            let options = grpc::Options { counts, slots, tls, ..grpc::Options::default() };
+            let options =
+                grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
@@ -392,7 +398,7 @@ mod tests {
         bootstrap.listen.registry_http = any_port;
         let descriptors = Descriptors::share(1_024, &bootstrap);
         let database = SharedDatabase::named("test");
-        let running = start(&bootstrap, &descriptors, &database, Takeover::none()).await;
+        let running = start(&bootstrap, &descriptors, &database, Takeover::none(), None).await;
         running.expect("it starts").expect("it is asked for")
     }
 
@@ -470,7 +476,7 @@ mod tests {
         async fn start(&self) -> anyhow::Result<RunningRegistry> {
             let descriptors = Descriptors::share(1_024, &self.bootstrap);
             let running =
-                start(&self.bootstrap, &descriptors, &self.database, Takeover::none()).await?;
+                start(&self.bootstrap, &descriptors, &self.database, Takeover::none(), None).await?;
             Ok(running.expect("it is asked for"))
         }
     }

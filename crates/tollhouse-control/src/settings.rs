@@ -7,6 +7,7 @@
 mod check;
 pub mod descriptors;
 mod machine_memory;
+pub mod spans;
 
 use std::sync::Arc;
 

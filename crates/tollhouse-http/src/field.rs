@@ -40,6 +40,8 @@ pub enum Known {
     IfUnmodifiedSince,
     IfRange,
     ContentRange,
+    Traceparent,
+    Tracestate,
     /// A name that only the gateway may use towards a node: identities of consumers, in any
     /// spelling, and alternative spellings of the names that it writes itself. Without effect in a
     /// response.
@@ -125,6 +127,8 @@ impl Known {
             (10, b'c') if folds_to(name, b"connection") => Known::Connection,
             (10, b'k') if folds_to(name, b"keep-alive") => Known::KeepAlive,
             (10, b'u') if folds_to(name, b"user-agent") => Known::UserAgent,
+            (10, b't') if folds_to(name, b"tracestate") => Known::Tracestate,
+            (11, b't') if folds_to(name, b"traceparent") => Known::Traceparent,
             (12, b'c') if folds_to(name, b"content-type") => Known::ContentType,
             (8, b'i') if folds_to(name, b"if-match") => Known::IfMatch,
             (8, b'i') if folds_to(name, b"if-range") => Known::IfRange,
@@ -356,8 +360,10 @@ impl Fields {
     /// them.
     pub(crate) fn mark_connection_option(&mut self, option: &[u8], buffer: &[u8]) {
         for field in &mut self.list {
-            let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer)
-                || STAND_ONCE & bit(field.known) != 0;
+            let is_end_to_end = matches!(
+                field.known,
+                Known::Other | Known::Trailer | Known::Traceparent | Known::Tracestate
+            ) || STAND_ONCE & bit(field.known) != 0;
             if is_end_to_end && field.name().bytes_in(buffer).eq_ignore_ascii_case(option) {
                 field.known = Known::Hidden;
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
+use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::codings::Codings;
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
@@ -252,7 +253,18 @@ impl<'r> RequestContext<'r> {
         Ok(self.exchange.first_bytes())
     }
 
-    /// Sets a variable of a connection below HTTP, for later plugins.
+    /// Returns the trace that the request belongs to; `None` without one.
+    pub fn trace(&self) -> Option<&RequestTrace> {
+        self.exchange.trace()
+    }
+
+    /// Begins a trace of the request, in the place of one that was begun before. Nodes receive its
+    /// context, and its spans are exported when the request has ended.
+    pub fn begin_trace(&mut self, start: TraceStart) {
+        self.exchange.begin_trace(start);
+    }
+
+    /// Sets a variable for later plugins and for logs.
     pub fn set_variable(&mut self, name: &'static str, value: Vec<u8>) {
         self.exchange.edits_mut().variables.push((name, value));
     }

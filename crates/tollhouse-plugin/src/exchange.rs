@@ -13,6 +13,7 @@ use std::time::Duration;
 use tollhouse_model::variable::Lookup;
 use tollhouse_router::{NormalizeOptions, escaped_path};
 use tollhouse_stdx::MemoryBudget;
+use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
@@ -165,6 +166,13 @@ pub trait Exchange: Lookup {
     fn matched_object(&self, _kind: MatchedObject) -> Option<serde_json::Value> {
         None
     }
+    /// Returns the trace that the request belongs to; `None` without one.
+    fn trace(&self) -> Option<&RequestTrace> {
+        None
+    }
+    /// Begins a trace of the request, in the place of one that was begun before. Nodes receive its
+    /// context, and its spans are exported when the request has ended.
+    fn begin_trace(&mut self, _start: TraceStart) {}
     /// Calls `visit` with every header line as a node would get it now. `Host` and framing headers
     /// may still change.
     fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {

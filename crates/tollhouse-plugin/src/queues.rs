@@ -30,6 +30,8 @@ pub struct QueueOrigin {
 pub struct Queues {
     known: Mutex<Vec<QueueEntry>>,
     lost: AtomicU64,
+    spans_lost: AtomicU64,
+    spans_exported: AtomicU64,
 }
 
 struct QueueEntry {
@@ -69,6 +71,26 @@ impl Queues {
     /// Adds `entries` to the number of entries that were lost instead of delivered.
     pub fn note_lost(&self, entries: u64) {
         self.lost.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Adds `spans` to the number of spans that were lost instead of exported.
+    pub fn note_lost_spans(&self, spans: u64) {
+        self.spans_lost.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// Adds `spans` to the number of spans that a collector has accepted.
+    pub fn note_exported_spans(&self, spans: u64) {
+        self.spans_exported.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// Returns the number of lost spans since the start.
+    pub fn spans_lost(&self) -> u64 {
+        self.spans_lost.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of exported spans since the start.
+    pub fn spans_exported(&self) -> u64 {
+        self.spans_exported.load(Ordering::Relaxed)
     }
 
     /// Returns the number of lost entries of all queues since the start.

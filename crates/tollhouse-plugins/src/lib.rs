@@ -15,6 +15,7 @@ mod oidc;
 mod redis;
 mod shared;
 pub mod shenyu;
+pub mod spans;
 
 macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {
@@ -64,6 +65,7 @@ plugins! {
     node_status::NodeStatus,
     opa::Opa,
     openid_connect::OpenidConnect,
+    opentelemetry::Opentelemetry,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
     proxy_cache::ProxyCache,
@@ -78,6 +80,8 @@ plugins! {
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
     server_info::ServerInfo,
+    skywalking::Skywalking,
+    skywalking_logger::SkywalkingLogger,
     syslog::Syslog,
     tcp_logger::TcpLogger,
     traffic_split::TrafficSplit,
@@ -85,6 +89,7 @@ plugins! {
     udp_logger::UdpLogger,
     uri_blocker::UriBlocker,
     workflow::Workflow,
+    zipkin::Zipkin,
 }
 
 /// Code of the guide, which doc tests compile and run.

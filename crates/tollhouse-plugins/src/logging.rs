@@ -17,7 +17,7 @@ pub(crate) mod file;
 pub(crate) mod folder;
 mod format;
 pub(crate) mod kafka;
-mod pending;
+pub(crate) mod pending;
 pub(crate) mod queue;
 pub(crate) mod socket;
 #[cfg(test)]
@@ -114,7 +114,7 @@ pub struct BatchMetadata {
 }
 
 /// Returns the host name of the machine; `localhost` if it is unknown.
-fn hostname() -> &'static str {
+pub(crate) fn hostname() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
         let read = std::fs::read_to_string("/proc/sys/kernel/hostname");

@@ -23,17 +23,23 @@ use crate::stages::route::Next;
 use crate::stages::tunnel::{self, Switched};
 use crate::stages::{
     account, challenge, client_certificate, connection_name, deliver, forward, limits, normalise,
-    plugins, request_body, route,
+    plugins, request_body, route, trace,
 };
 use crate::worker::Worker;
 
 /// Serves a request whose head is parsed; returns the fate of the client's connection.
 pub(crate) async fn serve(exchange: &mut Exchange<'_>) -> After {
     let _under_way = UnderWay::new(exchange.worker);
+    if let Some(tracer) = &exchange.worker.tracer {
+        trace::begin(exchange, tracer.tracer());
+    }
     let after = stages(exchange).await;
     // Outside of the panic boundary, so that requests that panicked or were cancelled are counted
     // and logged too.
     account::served(exchange);
+    if exchange.state.is_traced {
+        trace::finish(exchange);
+    }
     after
 }
 

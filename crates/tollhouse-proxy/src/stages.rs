@@ -20,5 +20,6 @@ pub(crate) mod plugins;
 pub(crate) mod recent;
 pub(crate) mod request_body;
 pub(crate) mod route;
+pub(crate) mod trace;
 pub(crate) mod tunnel;
 pub(crate) mod upstream_head;

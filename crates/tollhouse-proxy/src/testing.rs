@@ -81,6 +81,7 @@ pub(crate) fn parts_with(
         phase,
         metrics: Arc::new(Metrics::new()),
         log: None,
+        tracer: None,
     }
 }
 

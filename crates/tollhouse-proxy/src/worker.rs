@@ -22,6 +22,7 @@ use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
 use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_telemetry::access_log::CoreLog;
 use tollhouse_telemetry::{CoreHandle, Metrics};
+use tollhouse_trace::{CoreTracer, Tracer};
 
 use self::failures::Failures;
 use self::open::OpenConnections;
@@ -74,6 +75,8 @@ pub struct WorkerParts {
     pub metrics: Arc<Metrics>,
     /// The core's access log; `None` if disabled.
     pub log: Option<CoreLog>,
+    /// Tracing of the process; `None` if disabled.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 /// A listening socket of a core.
@@ -113,6 +116,8 @@ pub struct Worker {
     pub metrics: Rc<CoreHandle>,
     /// Access log of the core; `None` if disabled.
     pub log: Option<CoreLog>,
+    /// Tracing of the core; `None` if disabled.
+    pub(crate) tracer: Option<CoreTracer>,
     /// `Date` and `Server` lines, and the second for which they were written.
     server_lines: RefCell<ServerLines>,
     server_lines_second: Cell<u64>,
@@ -162,6 +167,7 @@ impl Worker {
             sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
+            tracer: parts.tracer.map(CoreTracer::new),
             server_lines: RefCell::default(),
             server_lines_second: Cell::new(u64::MAX),
             failures: Failures::default(),
@@ -223,10 +229,13 @@ impl Worker {
         self.this.upgrade().expect("the core outlives what runs on it")
     }
 
-    /// Passes the core's buffered log lines to the log.
+    /// Passes the core's buffered log lines to the log, and its finished spans to the exporter.
     pub(crate) fn flush_log(&self) {
         if let Some(log) = &self.log {
             log.flush();
+        }
+        if let Some(tracer) = &self.tracer {
+            tracer.flush();
         }
     }
 

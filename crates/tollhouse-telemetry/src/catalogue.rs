@@ -209,6 +209,11 @@ catalogue! {
         access_log_write_failures: SharedCounter =
             "tollhouse_access_log_write_failures_total",
             "Times that writing or reopening the access log failed.";
+        spans_exported: SharedCounter =
+            "tollhouse_spans_exported_total", "Spans that a collector has accepted.";
+        spans_lost: SharedCounter =
+            "tollhouse_spans_lost_total",
+            "Spans that no collector has accepted: too many were waiting, or every try failed.";
         log_entries_lost: SharedCounter =
             "tollhouse_log_entries_lost_total",
             "Entries of loggers (plugins, and ShenYu's) lost because too many were queued or their server did not accept them.";

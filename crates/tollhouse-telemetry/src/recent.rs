@@ -114,6 +114,8 @@ pub struct RecentRequest {
     pub attempts: [Option<RecentAttempt>; ATTEMPTS_MAX],
     /// Number of attempts, including those not listed.
     pub attempt_count: u32,
+    /// Id of the trace, if its spans were exported.
+    pub trace_id: Option<[u8; 16]>,
 }
 
 impl RecentRequest {
@@ -225,6 +227,7 @@ pub(crate) mod tests {
             client: IpAddr::from([127, 0, 0, 1]),
             attempts: [None; ATTEMPTS_MAX],
             attempt_count: 0,
+            trace_id: None,
         }
     }
 

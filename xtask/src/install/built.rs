@@ -66,8 +66,22 @@ const GO_TOOLS: &[GoTool] = &[
     },
 ];
 
-/// The interoperability suite of grpc-go, server and client.
-const GRPC_SUITE_IN_GO: &str = "grpc-go";
+/// A program in Go with its source in the tree; its `go.mod` pins the dependencies.
+struct GoProgram {
+    name: &'static str,
+    reason: &'static str,
+}
+
+const GO_PROGRAMS: &[GoProgram] = &[
+    GoProgram {
+        name: "grpc-go",
+        reason: "gRPC's interoperability suite, which goes through the gateway",
+    },
+    GoProgram {
+        name: "otel-collector",
+        reason: "OpenTelemetry's collector, which receives spans of the gateway",
+    },
+];
 
 /// Folder of the clients' sources in the tree.
 const SOURCES: &str = "crates/tollhouse/tests/interop";
@@ -93,7 +107,9 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         for tool in GO_TOOLS {
             built(tool.name, install_go_tool(&place, tool));
         }
-        built(GRPC_SUITE_IN_GO, build_grpc_suite_in_go(&place));
+        for program in GO_PROGRAMS {
+            built(program.name, build_go_program(&place, program));
+        }
     }
     for program in java::PROGRAMS {
         built(program.name, java::build(&program, &place.root, &place.programs()));
@@ -154,20 +170,19 @@ fn build_go_client(place: &Place, version: &str) -> Result<()> {
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }
 
-/// Builds the suite as it is in the tree; its `go.mod` pins the dependencies.
-fn build_grpc_suite_in_go(place: &Place) -> Result<()> {
-    if !place.has(GRPC_SUITE_IN_GO) {
-        println!(
-            "{GRPC_SUITE_IN_GO}: building gRPC's interoperability suite, which goes through the gateway"
-        );
+/// Builds a program as it is in the tree.
+fn build_go_program(place: &Place, program: &GoProgram) -> Result<()> {
+    let GoProgram { name, reason } = program;
+    if !place.has(name) {
+        println!("{name}: building {reason}");
     }
-    let source = shell::workspace_root().join(SOURCES).join(GRPC_SUITE_IN_GO);
-    let copy = place.root.join("source").join(GRPC_SUITE_IN_GO);
+    let source = shell::workspace_root().join(SOURCES).join(name);
+    let copy = place.root.join("source").join(name);
     std::fs::create_dir_all(&copy)?;
     for file in ["main.go", "go.mod", "go.sum"] {
         std::fs::copy(source.join(file), copy.join(file)).with_context(|| file.to_owned())?;
     }
-    let program = place.programs().join(GRPC_SUITE_IN_GO);
+    let program = place.programs().join(name);
     let program = program.to_str().context("the target folder is not UTF-8")?;
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }

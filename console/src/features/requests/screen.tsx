@@ -114,6 +114,7 @@ function Detail({ row }: { row: RecentRequest }) {
     [words.consumer, row.consumer || words.none],
     [words.plugin, row.plugin || words.none],
     [words.cause, row.cause || words.none],
+    [words.trace, row.trace_id ? <span key="t" className="mono">{row.trace_id}</span> : words.none],
     [words.route, row.route ? <Anchor key="r" component={Link} to={`/objects/routes/${encodeURIComponent(row.route)}`}>{row.route}</Anchor> : words.none],
   ]
   return (

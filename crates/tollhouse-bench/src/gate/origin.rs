@@ -10,9 +10,9 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 const BODY_BYTES: usize = 128;
-/// Maximum size of a request in bytes, large enough for those of a proxy. A larger request ends the
-/// connection.
-const REQUEST_BYTES_MAX: usize = 16 * 1024;
+/// Maximum size of a request in bytes, large enough for those of a proxy and for a batch of spans. A
+/// larger request ends the connection.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 /// A running origin, whose threads end with the program.
 pub(crate) struct Origin {

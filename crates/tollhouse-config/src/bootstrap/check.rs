@@ -44,6 +44,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::error("listen.shenyu", reason);
         problems.push(problem.with_hint("leave it out, or resources and admin.standalone"));
     }
+    super::tracing::check(&bootstrap.tracing, problems);
     check_shenyu_follow(bootstrap, problems);
     check_shenyu_local(bootstrap, problems);
     let tcp_address = bootstrap.shenyu.tcp_address.as_deref();

@@ -15,6 +15,9 @@ use super::shape::{
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
+use super::shape_tracing::{
+    CollectorUrl, CompressionName, HeaderTable, Propagations, ProtocolName, ResourceTable, SamplerName,
+};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
 use super::unix::UnixListeners;
@@ -90,6 +93,9 @@ const HELLO_MAX: usize = 64 << 10;
 /// of instances; the maximum exceeds the memory of usual machines.
 const MEMORY_MIN: usize = 64 << 20;
 const MEMORY_MAX: usize = 1 << 40;
+
+/// Largest queue of spans that can be configured. 64 MiB of spans wait in any case at most.
+const QUEUE_SPANS_MAX: usize = 1 << 20;
 
 keys! {
     data_dir: FilePath, "Folder for the files of the process; created if missing.";
@@ -484,6 +490,50 @@ keys! {
     limits.udp_sessions_per_address: Count<1>,
         "Concurrent datagram sessions of one client address with one worker, because source \
          addresses can be forged, and one address must not use up all sessions.";
+    tracing.enabled: Switch,
+        "Whether requests are traced: a span for each request and for each attempt at a node, sent to an OpenTelemetry \
+         collector. `OTEL_TRACES_EXPORTER=otlp` turns it on too, and `OTEL_SDK_DISABLED=true` off.";
+    tracing.endpoint: CollectorUrl,
+        "URL of the collector. Over HTTP, `/v1/traces` is added to a URL without a path. Unset: \
+         `http://localhost:4318/v1/traces`, or for gRPC `http://localhost:4317`. Variables \
+         `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_ENDPOINT`.";
+    tracing.protocol: ProtocolName,
+        "Transport to the collector. Collectors listen for HTTP on port 4318, and for gRPC on port 4317. Variables \
+         `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` and `OTEL_EXPORTER_OTLP_PROTOCOL`.";
+    tracing.headers: HeaderTable,
+        "Headers of every export, such as credentials. Variables `OTEL_EXPORTER_OTLP_TRACES_HEADERS` and \
+         `OTEL_EXPORTER_OTLP_HEADERS`.";
+    tracing.timeout: Time,
+        "Timeout of an export. Variables `OTEL_EXPORTER_OTLP_TRACES_TIMEOUT` and `OTEL_EXPORTER_OTLP_TIMEOUT`, in \
+         milliseconds.";
+    tracing.compression: CompressionName,
+        "Compression of exports over HTTP. Variables `OTEL_EXPORTER_OTLP_TRACES_COMPRESSION` and \
+         `OTEL_EXPORTER_OTLP_COMPRESSION`.";
+    tracing.sampler: SamplerName,
+        "Rule by which requests are recorded. The `parentbased` ones follow the decision that a request carries, \
+         so that a trace is recorded whole; without one, the rest of the name says. Requests that are not recorded \
+         still carry their trace's id to nodes. Variable `OTEL_TRACES_SAMPLER`.";
+    tracing.ratio: Fraction,
+        "Share of traces that the samplers with `traceidratio` record. Variable `OTEL_TRACES_SAMPLER_ARG`.";
+    tracing.service_name: Text,
+        "Name under which backends show the gateway (`service.name`). Variable `OTEL_SERVICE_NAME`.";
+    tracing.resource: ResourceTable,
+        "Further attributes of the resource, such as `deployment.environment.name: production`. Variable \
+         `OTEL_RESOURCE_ATTRIBUTES`.";
+    tracing.propagators: Propagations,
+        "Headers that carry a trace's context from clients and to nodes: `tracecontext` (`traceparent` and \
+         `tracestate`), `b3` (one header), `b3multi` (`x-b3-…`). All are sent, and the first with a valid context is \
+         read. `baggage` passes through in any case. Variable `OTEL_PROPAGATORS`.";
+    tracing.plugin_spans: Switch,
+        "Whether each plugin gets spans of its own for the time that it took in a phase. They make a trace several \
+         times as large; for finding a slow plugin.";
+    tracing.queue_spans: Slots<1, QUEUE_SPANS_MAX>,
+        "Spans that wait for export at most. Further ones are dropped, and counted by `tollhouse_spans_lost_total`. \
+         Variable `OTEL_BSP_MAX_QUEUE_SIZE`.";
+    tracing.batch_spans: Slots<1, QUEUE_SPANS_MAX>,
+        "Spans at which a batch is sent at once. Variable `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.";
+    tracing.batch_time: Time,
+        "Longest time for which a batch is collected. Variable `OTEL_BSP_SCHEDULE_DELAY`, in milliseconds.";
     drain_time: TimeOrZero,
         "Time for pending requests to finish after the process was told to stop.";
     router: Router,

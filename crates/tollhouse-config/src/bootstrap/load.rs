@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
 
 use super::keys::{KEYS, Key, find};
-use super::{AccessLog, Bootstrap, LogFiles, check, layers};
+use super::{AccessLog, Bootstrap, LogFiles, check, layers, otel};
 use crate::substitute::{Environment, substitute};
 use crate::{file, yaml};
 
@@ -88,11 +88,21 @@ impl Bootstrap {
         let mut value = yaml::parse(text.unwrap_or_default()).map_err(only)?;
         let mut resolver = Resolver::new();
         substitute(&mut value, "", environment, &mut resolver.problems);
+        // Variables of OpenTelemetry fill in what the file leaves out.
+        let variables = otel::layer(environment);
+        let values = variables.iter().map(|it| (it.key, it.value.clone())).collect();
+        resolver.apply(values, |key| {
+            let source = variables.iter().find(|it| it.key == key.name);
+            Source::Environment(source.map_or_else(String::new, |it| it.variable.to_owned()))
+        });
         let layer = layers::parse_layer(value, &mut resolver.problems);
         resolver.apply(layer, |_| Source::File);
         resolver.apply(environment_layer(environment), |key| Source::Environment(key.variable()));
         let flags = resolver.flag_layer(overrides);
         resolver.apply(flags, |_| Source::Flag);
+        if otel::is_disabled(environment) {
+            resolver.bootstrap.tracing.enabled = false;
+        }
         resolver.finish()
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tollhouse_admin::RequestFilter;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::recent::{RecentRequest, SAMPLE_INTERVAL_MS};
+use tollhouse_trace::TraceId;
 
 /// Limit of rows in an answer.
 const ROWS_MAX: usize = 500;
@@ -44,7 +45,7 @@ fn has(request: &RecentRequest, text: &str) -> bool {
     let nodes = request.attempts.iter().flatten().map(|attempt| attempt.node.to_string());
     let own = [request.method.text(), request.host.text(), request.path.text()];
     let others = [request.client.to_string(), request.consumer.text(), request.plugin.text()];
-    let mut texts = own.into_iter().chain(others);
+    let mut texts = own.into_iter().chain(others).chain(request.trace_id.map(hex));
     texts.any(|own| own.contains(text)) || nodes.into_iter().any(|node| node.contains(text))
 }
 
@@ -73,6 +74,7 @@ fn row(request: &RecentRequest) -> Value {
         "attempt_count": request.attempt_count,
         "plugin": request.plugin.text(),
         "cause": request.cause.text(),
+        "trace_id": request.trace_id.map(hex),
         "error": request.code.map(|code| json!({
             "code": code.text(),
             "origin": code.origin().text(),
@@ -80,6 +82,10 @@ fn row(request: &RecentRequest) -> Value {
             "remedy": code.remedy(),
         })),
     })
+}
+
+fn hex(trace_id: [u8; 16]) -> String {
+    TraceId::from_bytes(trace_id).map_or_else(String::new, TraceId::to_hex)
 }
 
 #[cfg(test)]
@@ -113,6 +119,7 @@ mod tests {
             client: IpAddr::from([192, 0, 2, 1]),
             attempts,
             attempt_count: 1,
+            trace_id: Some([0xab; 16]),
         }
     }
 
@@ -134,6 +141,7 @@ mod tests {
             (RequestFilter { search: text("10.0.0.7"), ..none() }, true),
             (RequestFilter { search: text("/ord"), ..none() }, true),
             (RequestFilter { search: text("192.0.2"), ..none() }, true),
+            (RequestFilter { search: text("abababab"), ..none() }, true),
             (RequestFilter { search: text("nothing"), ..none() }, false),
             (RequestFilter { id: text("1f"), ..none() }, true),
             (RequestFilter { id: text("1e"), ..none() }, false),
@@ -152,5 +160,6 @@ mod tests {
             "node": "10.0.0.7:8080", "status": 502, "code": "upstream_connect_failed", "took_ms": 2,
         });
         assert_eq!(row["attempts"], json!([attempt]));
+        assert_eq!(row["trace_id"], json!("ab".repeat(16)));
     }
 }

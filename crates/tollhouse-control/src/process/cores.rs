@@ -13,6 +13,7 @@ use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_stdx::priority;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::AccessLog;
+use tollhouse_trace::Tracer;
 
 use super::sockets::Sockets;
 
@@ -53,6 +54,8 @@ pub struct CoreParts<'a> {
     pub metrics: Arc<Metrics>,
     /// The access log, if it is on.
     pub log: Option<&'a AccessLog>,
+    /// Tracing, if it is on.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Cores {
@@ -80,6 +83,7 @@ impl Cores {
                 phase: receiver.clone(),
                 metrics: Arc::clone(&parts.metrics),
                 log: parts.log.map(AccessLog::core),
+                tracer: parts.tracer.clone(),
             };
             let core = pins.then(|| cores[index]);
             let thread = std::thread::Builder::new().name(format!("core-{index}"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_stdx::MemoryBudget;
+use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::consumer::Consumer;
 use crate::edits::RequestEdits;
@@ -49,6 +50,8 @@ pub struct FakeExchange {
     pub random: u64,
     /// Memory budget for bodies that filters hold.
     pub held_memory: Arc<MemoryBudget>,
+    /// Trace that a plugin has begun.
+    pub trace: RequestTrace,
 }
 
 impl FakeExchange {
@@ -81,6 +84,7 @@ impl FakeExchange {
             slept: Duration::ZERO,
             random: 0x9E37_79B9_7F4A_7C15,
             held_memory: MemoryBudget::unlimited(),
+            trace: RequestTrace::default(),
         }
     }
 
@@ -173,6 +177,14 @@ impl Lookup for FakeExchange {
 }
 
 impl Exchange for FakeExchange {
+    fn trace(&self) -> Option<&RequestTrace> {
+        Some(&self.trace).filter(|trace| trace.is_active())
+    }
+
+    fn begin_trace(&mut self, start: TraceStart) {
+        self.trace.begin(start);
+    }
+
     fn method(&self) -> &[u8] {
         self.method.as_bytes()
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use tollhouse_plugin::queues::QueueOrigin;
@@ -16,7 +16,7 @@ use tollhouse_plugin::{QueueGauge, Queues, Services};
 use tollhouse_stdx::LogLimit;
 
 use super::BatchFields;
-use super::pending::Pending;
+use super::pending::{EntryKind, Pending};
 use crate::http_client::{ClientError, TargetError};
 use crate::kafka::KafkaError;
 
@@ -40,6 +40,22 @@ pub(crate) enum DeliveryError {
     /// The brokers refused the batch.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
+    /// The server does not take the batch now.
+    #[error("{reason}; next try in {} ms", wait.as_millis())]
+    Later { reason: String, wait: Duration },
+    /// The server will never take the batch.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl DeliveryError {
+    /// Wait before a retry, if the failure says one.
+    fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Later { wait, .. } => Some(*wait),
+            _ => None,
+        }
+    }
 }
 
 /// Failed delivery of a batch, of which a part may have been delivered.
@@ -86,6 +102,14 @@ pub(crate) trait Delivery: Send + Sync + 'static {
     /// Type of the entries in a batch.
     type Entry: Send + Sync + 'static;
 
+    /// Kind of the entries, under which losses are counted.
+    const KIND: EntryKind = EntryKind::Log;
+
+    /// Number of log entries or spans that an entry holds.
+    fn count(_entry: &Self::Entry) -> usize {
+        1
+    }
+
     /// Delivers a batch. The error tells how many entries were delivered.
     fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
@@ -99,13 +123,14 @@ fn seconds(count: u64) -> Duration {
 
 /// Timing and size of batches, from the conf.
 #[derive(Debug, Clone)]
-struct Settings {
-    name: String,
-    tries_max: u64,
-    retry_delay: Duration,
-    age_max: Duration,
-    pause_max: Duration,
-    entries_max: usize,
+pub(crate) struct Settings {
+    pub name: String,
+    pub tries_max: u64,
+    /// Wait before a retry, unless the failure says another one.
+    pub retry_delay: Duration,
+    pub age_max: Duration,
+    pub pause_max: Duration,
+    pub entries_max: usize,
 }
 
 impl Settings {
@@ -128,13 +153,20 @@ pub(crate) struct Batches<D: Delivery> {
     delivery: Arc<D>,
     background: Option<Handle>,
     pending: Arc<Pending>,
-    queue: OnceLock<mpsc::UnboundedSender<Weighed<D::Entry>>>,
+    queue: OnceLock<mpsc::UnboundedSender<Message<D::Entry>>>,
+}
+
+enum Message<E> {
+    Entry(Weighed<E>),
+    /// Deliver what is collected now, then answer.
+    Flush(oneshot::Sender<()>),
 }
 
 /// Entry with its size in bytes.
 struct Weighed<E> {
     entry: E,
     bytes: usize,
+    count: usize,
 }
 
 impl<D: Delivery> Batches<D> {
@@ -142,13 +174,24 @@ impl<D: Delivery> Batches<D> {
         fields: &BatchFields,
         delivery: D,
         outlet: Outlet,
+        options: QueueOptions<'_>,
+    ) -> Self {
+        Self::with_settings(Settings::from_fields(fields), delivery, outlet, options)
+    }
+
+    /// Returns a queue whose timing no conf has.
+    pub(crate) fn with_settings(
+        settings: Settings,
+        delivery: D,
+        outlet: Outlet,
         QueueOptions { owner, pending_max }: QueueOptions<'_>,
     ) -> Self {
-        let pending = Arc::new(Pending::new(pending_max, Arc::clone(&outlet.queues)));
+        let pending = Pending::new(pending_max, Arc::clone(&outlet.queues)).of_kind(D::KIND);
+        let pending = Arc::new(pending);
         let gauge: Arc<dyn QueueGauge> = Arc::<Pending>::clone(&pending);
-        outlet.queues.show(&fields.name, owner, &gauge);
+        outlet.queues.show(&settings.name, owner, &gauge);
         Self {
-            settings: Settings::from_fields(fields),
+            settings,
             delivery: Arc::new(delivery),
             background: outlet.background,
             pending,
@@ -164,7 +207,8 @@ impl<D: Delivery> Batches<D> {
     /// Adds an entry of `bytes` bytes to the next batch; drops it if the queue is full.
     pub(crate) fn push(&self, entry: D::Entry, bytes: usize) {
         let Some(background) = &self.background else { return };
-        if let Err(full) = self.pending.admit(bytes) {
+        let count = D::count(&entry);
+        if let Err(full) = self.pending.admit_many(count, bytes) {
             if full.is_worth_a_line() {
                 let (name, dropped) = (&self.settings.name, full.dropped);
                 tracing::warn!(name, dropped, "too many log entries wait; entries are dropped");
@@ -178,8 +222,21 @@ impl<D: Delivery> Batches<D> {
             background.spawn(run(receiver, settings, Arc::clone(&self.delivery), pending));
             sender
         });
-        if queue.send(Weighed { entry, bytes }).is_err() {
-            self.pending.release(1, bytes);
+        if queue.send(Message::Entry(Weighed { entry, bytes, count })).is_err() {
+            self.pending.release(count, bytes);
+        }
+    }
+}
+
+impl<D: Delivery> Batches<D> {
+    /// Delivers what is waiting without collecting more, and waits for the end of that delivery.
+    pub(crate) async fn flush(&self) {
+        let (done, is_done) = oneshot::channel();
+        if let Some(queue) = self.queue.get()
+            && queue.send(Message::Flush(done)).is_ok()
+        {
+            // The task ends without an answer if the runtime does.
+            let _ = is_done.await;
         }
     }
 }
@@ -188,16 +245,23 @@ impl<D: Delivery> Batches<D> {
 struct Batch<E> {
     entries: Vec<E>,
     bytes: usize,
+    /// Number of log entries or spans that the entries hold.
+    count: usize,
     /// Arrival of the first and the last entry.
     span: Option<(Instant, Instant)>,
 }
 
 impl<E> Batch<E> {
+    fn new() -> Self {
+        Self { entries: Vec::new(), bytes: 0, count: 0, span: None }
+    }
+
     fn push(&mut self, weighed: Weighed<E>) {
         let now = Instant::now();
         self.span = Some((self.span.map_or(now, |(first, _)| first), now));
         self.entries.push(weighed.entry);
         self.bytes += weighed.bytes;
+        self.count += weighed.count;
     }
 
     /// Returns the time at which the batch is sent without a further entry.
@@ -208,29 +272,31 @@ impl<E> Batch<E> {
 }
 
 async fn run<D: Delivery>(
-    mut receiver: mpsc::UnboundedReceiver<Weighed<D::Entry>>,
+    mut receiver: mpsc::UnboundedReceiver<Message<D::Entry>>,
     settings: Settings,
     delivery: Arc<D>,
     pending: Arc<Pending>,
 ) {
-    let mut batch = Batch { entries: Vec::new(), bytes: 0, span: None };
+    let mut batch = Batch::new();
     let mut voice = FailureLog::new();
     let mut is_open = true;
+    let mut flushed: Option<oneshot::Sender<()>> = None;
     while is_open {
         let received = match batch.deadline(&settings) {
             None => Ok(receiver.recv().await),
             Some(deadline) => timeout_at(deadline, receiver.recv()).await,
         };
         match received {
-            Ok(Some(entry)) => {
+            Ok(Some(Message::Entry(entry))) => {
                 batch.push(entry);
                 // In a steady flow the wait above never times out, so the age must be checked here
                 // too.
                 let is_due = batch.deadline(&settings).is_some_and(|due| due <= Instant::now());
-                if batch.entries.len() < settings.entries_max && !is_due {
+                if batch.count < settings.entries_max && !is_due {
                     continue;
                 }
             }
+            Ok(Some(Message::Flush(done))) => flushed = Some(done),
             // The conf was dropped; the collected entries are still delivered.
             Ok(None) => is_open = false,
             Err(_) => {}
@@ -238,14 +304,18 @@ async fn run<D: Delivery>(
         if !batch.entries.is_empty() {
             let lost = deliver(&batch.entries, &settings, &*delivery, &mut voice).await;
             pending.lose(lost);
-            pending.release(batch.entries.len(), batch.bytes);
-            batch = Batch { entries: Vec::new(), bytes: 0, span: None };
+            pending.release(batch.count, batch.bytes);
+            batch = Batch::new();
+        }
+        if let Some(done) = flushed.take() {
+            // The caller may have given up.
+            let _ = done.send(());
         }
     }
 }
 
 /// Sends a batch until it succeeds or the retries are used up. They start again whenever an entry
-/// is accepted. Returns the number of lost entries.
+/// is accepted. Returns the number of log entries or spans that are lost.
 async fn deliver<D: Delivery>(
     entries: &[D::Entry],
     settings: &Settings,
@@ -257,9 +327,11 @@ async fn deliver<D: Delivery>(
         let Err(failure) = delivery.deliver(left).await else { return lost };
         let error = failure.error.to_string();
         voice.failed(&settings.name, attempt, &error);
-        lost += failure.lost;
-        voice.lost(&settings.name, failure.lost, &error);
-        left = left.get(failure.taken..).unwrap_or_default();
+        let (taken, rest) = left.split_at_checked(failure.taken).unwrap_or((left, &[]));
+        let lost_now = taken.iter().rev().take(failure.lost).map(D::count).sum();
+        lost += lost_now;
+        voice.lost(&settings.name, lost_now, &error);
+        left = rest;
         if left.is_empty() {
             return lost;
         }
@@ -270,11 +342,12 @@ async fn deliver<D: Delivery>(
                 attempt = 1;
             }
             if attempt >= settings.tries_max {
-                voice.lost(&settings.name, left.len(), &error);
-                return lost + left.len();
+                let rest = left.iter().map(D::count).sum();
+                voice.lost(&settings.name, rest, &error);
+                return lost + rest;
             }
             attempt += 1;
-            tokio::time::sleep(settings.retry_delay).await;
+            tokio::time::sleep(failure.error.wait().unwrap_or(settings.retry_delay)).await;
         }
     }
 }

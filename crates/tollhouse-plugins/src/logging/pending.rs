@@ -14,8 +14,16 @@ pub(crate) const ENTRIES_MAX: usize = 8_192;
 /// gigabytes.
 const BYTES_MAX: usize = 64 << 20;
 
+/// Kind of the entries of a queue, under which losses are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Log,
+    Span,
+}
+
 #[derive(Debug)]
 pub(crate) struct Pending {
+    kind: EntryKind,
     entries_max: usize,
     entries: AtomicUsize,
     bytes: AtomicUsize,
@@ -30,6 +38,7 @@ impl Pending {
     /// Returns a limit of at most `entries_max` entries.
     pub(crate) fn new(entries_max: usize, queues: Arc<Queues>) -> Self {
         Self {
+            kind: EntryKind::Log,
             entries_max,
             entries: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -39,6 +48,11 @@ impl Pending {
         }
     }
 
+    /// Sets the kind of entries, which is log entries otherwise.
+    pub(crate) fn of_kind(self, kind: EntryKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// Records the request of the first entry.
     pub(crate) fn note_origin(&self, origin: impl FnOnce() -> QueueOrigin) {
         self.origin.get_or_init(origin);
@@ -46,24 +60,27 @@ impl Pending {
 
     /// Counts a waiting entry, or a dropped one if there are too many.
     pub(crate) fn admit(&self, bytes: usize) -> Result<(), Full> {
-        let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
+        self.admit_many(1, bytes)
+    }
+
+    /// Counts `count` waiting entries, which are admitted or dropped together.
+    pub(crate) fn admit_many(&self, count: usize, bytes: usize) -> Result<(), Full> {
+        let entries = self.entries.fetch_add(count, Ordering::Relaxed) + count;
         let waiting_bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if entries <= self.entries_max && waiting_bytes <= BYTES_MAX {
             return Ok(());
         }
-        self.release(1, bytes);
-        Err(self.refuse())
-    }
-
-    /// Counts an entry that is dropped because the queue is full.
-    pub(crate) fn refuse(&self) -> Full {
-        self.lose(1);
-        Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 }
+        self.release(count, bytes);
+        self.lose(count);
+        Err(Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 })
     }
 
     /// Counts entries that were admitted but lost.
     pub(crate) fn lose(&self, entries: usize) {
-        self.queues.note_lost(entries as u64);
+        match self.kind {
+            EntryKind::Log => self.queues.note_lost(entries as u64),
+            EntryKind::Span => self.queues.note_lost_spans(entries as u64),
+        }
     }
 
     /// Removes delivered or lost entries from the count.

@@ -35,6 +35,11 @@ impl TestLogger {
         self.harness.respond(&mut exchange, head, &["hello ", "world"]);
         self.harness.log(&mut exchange, transfer());
     }
+
+    /// Drops the plugin, which then delivers what it has collected.
+    pub(crate) fn end(self) -> Runtime {
+        self.runtime
+    }
 }
 
 fn transfer() -> Transfer<'static> {

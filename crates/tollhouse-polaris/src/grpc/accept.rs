@@ -18,6 +18,7 @@ use tollhouse_h2::ConnectionError;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::slots::{LOG_INTERVAL, Slots};
 use tollhouse_stdx::LogLimit;
+use tollhouse_trace::Tracer;
 
 use super::budget::ThreadBudget;
 use super::connection;
@@ -37,6 +38,8 @@ pub struct Options {
     pub counts: Arc<Counts>,
     /// Certificate of the listeners; `None` is plaintext.
     pub tls: Option<ListenerTls>,
+    /// Tracing of calls; `None` is off.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             slots: Slots::new("registry gRPC", CONNECTIONS_MAX),
             counts: Arc::default(),
             tls: None,
+            tracer: None,
         }
     }
 }
@@ -96,6 +100,7 @@ pub(super) struct Server {
     pub(super) read_buffer: RefCell<Vec<u8>>,
     pub(super) roster: Rc<Roster>,
     pub(super) budget: ThreadBudget,
+    pub(super) tracer: Option<Arc<Tracer>>,
     slots: Slots,
     tls: Option<ListenerTls>,
     started: Instant,
@@ -182,6 +187,7 @@ impl Server {
             faults: LogLimit::new(LOG_INTERVAL),
             roster: Rc::default(),
             budget: ThreadBudget::default(),
+            tracer: options.tracer,
             slots: options.slots,
             tls: options.tls.map(|tls| tls.for_http2()),
         }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::task::{coop, spawn_local};
 use tollhouse_h2::StreamId;
+use tollhouse_trace::{CallSpan, Key, SpanStatus};
 
 use super::accept::Server;
 use super::budget::Waiting;
@@ -40,6 +41,8 @@ struct Running {
     over: Over,
     /// Wait of the handler, once the call waits.
     waiting: Option<Waiting>,
+    /// Span of the call, if it is recorded.
+    span: Option<CallSpan>,
 }
 
 /// A call whose head has arrived.
@@ -47,12 +50,18 @@ pub(super) struct IncomingCall {
     stream: StreamId,
     admitted: Result<(Method, Option<Duration>), Refusal>,
     fields: Fields,
+    span: Option<CallSpan>,
 }
 
 impl IncomingCall {
     /// Checks the head, and takes its fields; the head can then be reused.
     pub(super) fn new(server: &Server, stream: StreamId, head: &mut Head) -> Self {
-        Self { stream, admitted: admit(server, head), fields: head.take_fields() }
+        let admitted = admit(server, head);
+        let span = server.tracer.as_ref().filter(|_| admitted.is_ok()).and_then(|tracer| {
+            let name = || String::from_utf8_lossy(&head.path).trim_start_matches('/').to_owned();
+            CallSpan::begin(tracer, name, &|name| head.fields.find(name))
+        });
+        Self { stream, admitted, fields: head.take_fields(), span }
     }
 }
 
@@ -72,6 +81,7 @@ pub(super) fn begin(link: &Rc<Link>, begun: IncomingCall, cx: &mut Context<'_>) 
         call: Rc::new(Call::new(link.peer, begun.fields)),
         link: Rc::clone(link),
         waiting: None,
+        span: begun.span,
     };
     match method {
         // Polled at once, because a short message usually comes in the same segment as its head,
@@ -92,6 +102,18 @@ pub(super) fn begin(link: &Rc<Link>, begun: IncomingCall, cx: &mut Context<'_>) 
         Method::Each(handler) => running.wait(|running| running.each(handler)),
         Method::Series(handler) => running.wait(|running| running.series(handler)),
     }
+}
+
+/// Records the outcome of a call (semantic conventions for gRPC servers).
+fn record(span: CallSpan, status: &Status) {
+    let is_fault = matches!(
+        status.code,
+        Code::DeadlineExceeded | Code::Unimplemented | Code::Internal | Code::Unavailable
+    );
+    let outcome = if is_fault { SpanStatus::Error(&status.message) } else { SpanStatus::Unset };
+    span.end(outcome, |span| {
+        span.text(Key::RpcSystem, b"grpc").number(Key::RpcGrpcStatusCode, status.code as u64);
+    });
 }
 
 impl Running {
@@ -115,12 +137,15 @@ impl Running {
     }
 
     /// Ends the call with the status of `ended`.
-    fn end(self, ended: Result<(), InboxFailure>) {
+    fn end(mut self, ended: Result<(), InboxFailure>) {
         let status = match ended {
             Ok(()) => Status::OK,
             Err(InboxFailure::Refused(status)) => status,
             Err(InboxFailure::Gone) => return,
         };
+        if let Some(span) = self.span.take() {
+            record(span, &status);
+        }
         if status.code != Code::Ok {
             self.link.server.counts.calls_failed.add_one();
         }

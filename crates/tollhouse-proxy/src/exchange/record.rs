@@ -53,6 +53,10 @@ impl AttemptRecord {
     pub fn answered(address: Endpoint, status: u16) -> Self {
         Self { address, failed_ms: 0, status, code: None }
     }
+
+    pub fn status(&self) -> u16 {
+        self.status
+    }
 }
 
 impl Record {

@@ -6,6 +6,7 @@ use tollhouse_http::element::Method;
 use tollhouse_http::{RequestHead, ResponseHead};
 use tollhouse_plugin::RequestEdits;
 use tollhouse_router::Captures;
+use tollhouse_trace::RequestTrace;
 
 use super::held_body::HeldBody;
 use super::record::Record;
@@ -42,6 +43,8 @@ pub(crate) struct RequestState {
     pub matched: (usize, Option<usize>),
     /// Whether the method is idempotent, so that the request may be retried (RFC 9110 §9.2.2).
     pub is_idempotent: bool,
+    /// Whether the request belongs to a trace. Beside the flags that every request reads.
+    pub is_traced: bool,
     /// Client address reported by a trusted proxy, if it differs from the peer's.
     pub reported_address: Option<(IpAddr, AddressText)>,
     /// Deadline of a gRPC call, in milliseconds of the core's clock.
@@ -50,6 +53,8 @@ pub(crate) struct RequestState {
     pub held_body: HeldBody,
     /// Facts about the request, for access log and metrics.
     pub record: Record,
+    /// Trace of the request; inactive unless `is_traced`.
+    pub trace: RequestTrace,
     /// State that plugins keep between their phases.
     pub plugins: PluginState,
 }
@@ -77,6 +82,9 @@ impl RequestState {
         self.reported_address = None;
         self.call_deadline_ms = None;
         self.record.reset();
+        if std::mem::take(&mut self.is_traced) {
+            self.trace.finish();
+        }
         self.plugins.finish();
     }
 }

@@ -89,6 +89,7 @@ impl Exchange<'_> {
             .or_else(|| self.named_by_route(name))
             .or_else(|| self.named_by_head(name))
             .or_else(|| self.named_by_tls(name))
+            .or_else(|| self.named_by_trace(name))
     }
 
     /// Variables of the exchange's progress, its connection and its consumer.
@@ -137,6 +138,17 @@ impl Exchange<'_> {
             "server_name" => Some(Cow::Borrowed(b"_")),
             _ => None,
         }
+    }
+
+    /// Ids of the trace, and variables that plugins have set.
+    fn named_by_trace(&self, name: &str) -> Value<'_> {
+        let filled = |text: &'_ [u8]| !text.is_empty();
+        match name {
+            "trace_id" => Some(self.state.trace.trace_id_text()).filter(|text| filled(text)),
+            "span_id" => Some(self.state.trace.span_id_text()).filter(|text| filled(text)),
+            _ => self.state.plugins.variable(name),
+        }
+        .map(Cow::Borrowed)
     }
 
     /// Variables of the TLS connection and the client certificate.

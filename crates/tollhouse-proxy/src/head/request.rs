@@ -8,6 +8,7 @@ use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginFo
 use tollhouse_http::writer::Lines;
 use tollhouse_http::{Field, Framing, HeadWriter, Known, RequestHead};
 use tollhouse_plugin::HeaderEdits;
+use tollhouse_trace::RequestTrace;
 
 use super::write_switch;
 
@@ -16,6 +17,7 @@ const X_FORWARDED_FOR: FieldName<'_> = FieldName::literal("X-Forwarded-For");
 const X_FORWARDED_PROTO: FieldName<'_> = FieldName::literal("X-Forwarded-Proto");
 const X_FORWARDED_HOST: FieldName<'_> = FieldName::literal("X-Forwarded-Host");
 const X_FORWARDED_PORT: FieldName<'_> = FieldName::literal("X-Forwarded-Port");
+const TRACEPARENT: FieldName<'_> = FieldName::literal("traceparent");
 
 /// Facts about the client for the forwarding headers.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +108,8 @@ pub(crate) struct UpstreamRequest<'a> {
     pub framing: Framing,
     /// Whether the node receives `Upgrade`.
     pub upgrade: bool,
+    /// Trace whose context the node receives in the place of the client's; `None` without one.
+    pub trace: Option<&'a RequestTrace>,
 }
 
 impl UpstreamRequest<'_> {
@@ -119,13 +123,53 @@ impl UpstreamRequest<'_> {
         }
         let trusted = self.trust == Trust::Trusted;
         let head = &self.bytes[..self.head.head_bytes];
-        out.copied(&self.head.fields, head, |field| passes(field, trusted));
+        match self.trace {
+            None => {
+                out.copied(&self.head.fields, head, |field| passes(field, trusted));
+            }
+            Some(trace) => self.write_traced(&mut out, trace),
+        }
         out.framing(self.framing);
         if self.upgrade {
             // Only WebSocket is passed on, even if the client offers other protocols.
             write_switch(&mut out, FieldValue::literal("websocket"));
         }
         out.end();
+    }
+
+    /// Copies the client's lines without its trace context, and writes that of `trace`.
+    fn write_traced(&self, out: &mut HeadWriter<'_>, trace: &RequestTrace) {
+        let trusted = self.trust == Trust::Trusted;
+        let head = &self.bytes[..self.head.head_bytes];
+        // A state without the context that it belongs to is dropped (W3C Trace Context §3.3).
+        let has_parent = trace.parent().is_some();
+        let is_kept = |field: &Field| has_parent || field.known != Known::Tracestate;
+        let formats = trace.propagators();
+        if formats.are_trace_context_only() {
+            out.copied(&self.head.fields, head, |field| {
+                passes(field, trusted) && field.known != Known::Traceparent && is_kept(field)
+            });
+            let value = trace.outgoing_traceparent();
+            // Hexadecimal digits and dashes are valid.
+            if let Some(value) = FieldValue::parse(&value) {
+                out.field(TRACEPARENT, value);
+            }
+            return;
+        }
+        out.copied(&self.head.fields, head, |field| {
+            passes(field, trusted)
+                && is_kept(field)
+                && !formats.replaces(field.name().bytes_in(self.bytes))
+        });
+        let Some(context) = trace.outgoing() else { return };
+        // The span of an attempt is a child of the request's own.
+        let own = trace.context().map(|own| own.span_id).filter(|own| *own != context.span_id);
+        formats.inject(&context, own.or(trace.parent()), &mut |name, value| {
+            let line = FieldName::parse(name.as_bytes()).zip(FieldValue::parse(value.as_bytes()));
+            if let Some((name, value)) = line {
+                out.field(name, value);
+            }
+        });
     }
 
     fn write_client(&self, out: &mut HeadWriter<'_>, client: &ClientFacts<'_>) {

@@ -11,10 +11,11 @@ use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
-use crate::stages::{judged_path, request_body, upstream_head};
+use crate::stages::{judged_path, request_body, trace, upstream_head};
 
 impl Exchange<'_> {
     /// Error that a plugin receives for an unreadable body. Only `TooLarge` leaves the response to
@@ -158,6 +159,18 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
             tokio::time::sleep(time).await;
             self.worker.clock.refresh();
         })
+    }
+
+    fn trace(&self) -> Option<&RequestTrace> {
+        self.state.is_traced.then_some(&self.state.trace)
+    }
+
+    fn begin_trace(&mut self, start: TraceStart) {
+        self.state.is_traced = true;
+        self.state.trace.begin(start);
+        if let Some(entry) = self.route {
+            trace::note_route(self.state, entry);
+        }
     }
 
     fn as_lookup(&self) -> &dyn Lookup {

@@ -4,6 +4,7 @@ use std::mem::ManuallyDrop;
 
 use tollhouse_plugin::{Flow, Memory, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_trace::{InnerSpan, unix_ns};
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
@@ -33,9 +34,10 @@ pub(crate) async fn run<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
     let verdict = {
+        let has_spans = exchange.state.is_traced && exchange.state.trace.has_inner_spans();
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
-        Phasing { cx, prepared: &mut loan.prepared, upstream: None }.run(snapshot, chains).await
+        Phasing { cx, prepared: &mut loan.prepared, upstream: None, has_spans }.run(snapshot, chains).await
     };
     // An unreadable body ends the request, whatever the plugins answered.
     match exchange.state.plugins.refused {
@@ -77,6 +79,8 @@ struct Phasing<'r, 's> {
     cx: RequestContext<'r>,
     prepared: &'r mut PreparedResponse,
     upstream: Option<&'s StepUpstream>,
+    /// Whether each plugin gets a span for its time in a phase.
+    has_spans: bool,
 }
 
 impl<'r, 's: 'r> Phasing<'r, 's> {
@@ -149,12 +153,28 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             if is_due && let Some(code) = step.refuses_with {
                 return Err(code.into());
             }
-            if is_due && self.step(step, phase).await {
-                return Ok(true);
+            if is_due {
+                let start_ns = if self.has_spans { unix_ns() } else { 0 };
+                let has_answered = self.step(step, phase).await;
+                if self.has_spans {
+                    self.note_span(step, phase, start_ns);
+                }
+                if has_answered {
+                    return Ok(true);
+                }
             }
             index += 1;
         }
         Ok(false)
+    }
+
+    #[cold]
+    fn note_span(&self, step: &PluginStep, phase: Phases, start_ns: u64) {
+        let name = phase.names().first().copied().unwrap_or_default();
+        let span = InnerSpan { name, plugin: step.handler.name(), start_ns, end_ns: unix_ns() };
+        if let Some(trace) = self.cx.trace() {
+            trace.add_inner(span);
+        }
     }
 
     #[inline]

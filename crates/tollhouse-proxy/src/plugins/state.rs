@@ -53,6 +53,12 @@ impl PluginState {
         }
     }
 
+    /// Variable that a plugin has set; the last value counts.
+    pub(crate) fn variable(&self, name: &str) -> Option<&[u8]> {
+        let mut set = self.edits.variables.iter().rev();
+        set.find(|(other, _)| *other == name).map(|(_, value)| value.as_slice())
+    }
+
     /// Discards the edits of a response that the client does not receive, because they apply to
     /// another body.
     pub(crate) fn forget_answer(&mut self) {

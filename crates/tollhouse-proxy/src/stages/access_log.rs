@@ -153,6 +153,16 @@ impl Source for LogSource<'_, '_> {
             Variable::RouteName | Variable::ServiceName => Value::Nothing,
             Variable::ServiceId => Text(record.service_id.as_bytes()),
             Variable::ConsumerName => Text(state.plugins.consumer.as_bytes()),
+            Variable::TraceId => Own(state.trace.trace_id_text()),
+            Variable::SpanId => Own(state.trace.span_id_text()),
+            Variable::OpentelemetryContextTraceparent
+            | Variable::OpentelemetryTraceId
+            | Variable::OpentelemetrySpanId
+            | Variable::ZipkinContextTraceparent
+            | Variable::ZipkinTraceId
+            | Variable::ZipkinSpanId => {
+                Text(state.plugins.variable(variable.name()).unwrap_or_default())
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolv
 use super::attempt::error::{AttemptError, Blame};
 use super::attempt::{Answer, Attempt};
 use super::route::Way;
+use super::trace;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::exchange::record::AttemptRecord;
@@ -46,6 +47,9 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
             Some(picked) => picked,
             None => pick(cx, way, &tried).await?,
         };
+        if cx.state.is_traced {
+            trace::begin_attempt(cx, way, &picked);
+        }
         let error = match (Attempt { way, picked: &picked }).run(cx).await {
             Ok(answer) => {
                 note_answer(cx, way, &picked);
@@ -56,6 +60,9 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         // The node received nothing.
         if error.code == ErrorCode::RewriteInvalid {
             return Err(error.code.into());
+        }
+        if cx.state.is_traced {
+            cx.state.trace.end_attempt();
         }
         tried.insert(&picked);
         report_failure(cx, way, &picked, &error);

@@ -66,5 +66,12 @@ fn write(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
         client: cx.client_address(),
         attempts,
         attempt_count: u32::try_from(record.attempts.len()).unwrap_or(u32::MAX),
+        trace_id: trace_id(cx),
     });
+}
+
+/// Id of the trace, if its spans are exported.
+fn trace_id(cx: &Exchange<'_>) -> Option<[u8; 16]> {
+    let context = cx.state.trace.context().filter(|context| context.is_sampled)?;
+    Some(context.trace_id.bytes())
 }

@@ -6,6 +6,7 @@ use tollhouse_http::BodyLength;
 use tollhouse_router::MatchRequest;
 use tollhouse_telemetry::ErrorCode;
 
+use super::trace;
 use crate::answer::server_options;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
@@ -105,6 +106,9 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     id.push_str(entry.id.as_str());
     // `UNCOUNTED` is the largest number, so it wraps to 0, which means none.
     cx.state.record.route_count = entry.number.wrapping_add(1);
+    if cx.state.is_traced {
+        trace::note_route(cx.state, entry);
+    }
     note_shenyu(cx, entry);
 }
 
@@ -127,6 +131,10 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let record = &mut cx.state.record;
     record.route_id.push_str(entry.id.as_str());
     record.route_count = entry.number.wrapping_add(1);
+    if cx.state.is_traced {
+        trace::note_route(cx.state, entry);
+    }
+    let record = &mut cx.state.record;
     let terms = entry.terms();
     match &terms.service {
         Reference::Unnamed => {}

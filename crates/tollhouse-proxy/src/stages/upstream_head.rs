@@ -114,6 +114,7 @@ impl NodeHead<'_> {
             edits: &edits.headers,
             framing: framing(state),
             upgrade: self.upgrade,
+            trace: state.is_traced.then_some(&state.trace),
         }
         .write(out);
         if state.plugins.is_active {

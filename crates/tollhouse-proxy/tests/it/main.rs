@@ -9,4 +9,5 @@ mod http2_floods;
 mod http2_nodes;
 #[path = "../support/mod.rs"]
 mod support;
+mod tracing;
 mod tunnels;

@@ -54,6 +54,8 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// Its end of the access log.
     pub log: Option<CoreLog>,
+    /// Tracing, if it is on.
+    pub tracer: Option<Arc<tollhouse_trace::Tracer>>,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             limits: Limits::default(),
             metrics: Arc::new(Metrics::new()),
             log: None,
+            tracer: None,
         }
     }
 }
@@ -97,6 +100,7 @@ impl Gateway {
             phase: receiver,
             metrics: options.metrics,
             log: options.log,
+            tracer: options.tracer,
         };
         let thread = std::thread::spawn(move || {
             (options.begin)();

@@ -84,6 +84,14 @@ variables! {
     ServiceId = "service_id", "Id of the service.";
     ServiceName = "service_name", "Name of the service.";
     ConsumerName = "consumer_name", "Name of the consumer.";
+    TraceId = "trace_id", "Id of the request's trace, if it has one.";
+    SpanId = "span_id", "Id of the request's own span, if it has a trace.";
+    OpentelemetryContextTraceparent = "opentelemetry_context_traceparent", "`traceparent` of the request, if the plugin `opentelemetry` sets variables.";
+    OpentelemetryTraceId = "opentelemetry_trace_id", "Id of the trace, if the plugin `opentelemetry` sets variables.";
+    OpentelemetrySpanId = "opentelemetry_span_id", "Id of the request's span, if the plugin `opentelemetry` sets variables.";
+    ZipkinContextTraceparent = "zipkin_context_traceparent", "`traceparent` of the request, if the plugin `zipkin` sets variables.";
+    ZipkinTraceId = "zipkin_trace_id", "Id of the trace, if the plugin `zipkin` sets variables.";
+    ZipkinSpanId = "zipkin_span_id", "Id of the request's span, if the plugin `zipkin` sets variables.";
 }
 
 impl Variable {

@@ -159,7 +159,7 @@ pub(super) fn describe(row: &Value) -> String {
         text("path"),
         row["duration_ms"],
     );
-    for label in ["id", "route", "consumer", "client"] {
+    for label in ["id", "trace_id", "route", "consumer", "client"] {
         if !text(label).is_empty() {
             line.push_str(&format!(" {label}={}", text(label)));
         }
@@ -205,14 +205,14 @@ mod tests {
         let row = json!({
             "at_ms": 784_111_777_042_u64, "status": 502, "method": "GET", "host": "a", "path": "/x\u{1b}[2J\u{202e}",
             "duration_ms": 3, "route": "r", "consumer": "", "client": "10.0.0.1",
-            "id": "1f", "cause": "Connection refused", "plugin": "",
+            "id": "1f", "trace_id": "ab", "cause": "Connection refused", "plugin": "",
             "attempts": [
                 {"node": "b:1", "status": 502, "code": "upstream_connect_failed", "took_ms": 1},
                 {"node": "c:1", "status": 503, "code": null, "took_ms": 2},
             ],
             "error": {"code": "upstream_connect_failed"},
         });
-        let expected = "1994-11-06 08:49:37.042Z 502 GET a/x?[2J? 3 ms id=1f route=r client=10.0.0.1 \
+        let expected = "1994-11-06 08:49:37.042Z 502 GET a/x?[2J? 3 ms id=1f trace_id=ab route=r client=10.0.0.1 \
                         attempts=b:1(upstream_connect_failed in 1ms),c:1(503 in 2ms) \
                         cause=\"Connection refused\" code=upstream_connect_failed\n";
         assert_eq!(describe(&row), expected);

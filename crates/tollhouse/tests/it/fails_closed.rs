@@ -41,7 +41,7 @@ fn resources(origin: &Origin) -> Value {
             {"username": "jack", "group_id": "g", "plugins": {"key-auth": {"key": "jacks"}}},
             {"username": "jill", "plugins": {"key-auth": {"key": "jills"}, "acll": {}}},
             {"username": "joe", "plugins": {"key-auth": {"key": "$env://NOT_SET"}}},
-            {"username": "jim", "plugins": {"key-auth": {"key": "jims"}, "zipkin": {}}},
+            {"username": "jim", "plugins": {"key-auth": {"key": "jims"}, "inspect": {}}},
         ],
     })
 }
@@ -77,7 +77,7 @@ fn a_global_rule_that_cannot_run_stops_what_it_was_to_see() {
     };
     let gateway = gateway().resources(&rule(json!({"ip-restricton": {}}))).start();
     assert_eq!(status(&gateway, "/", ""), 503);
-    gateway.reload(&rule(json!({"opentelemetry": {}})));
+    gateway.reload(&rule(json!({"inspect": {}})));
     assert_eq!(status(&gateway, "/", ""), 200);
     // What is in service already was good.
     gateway.reload(&rule(json!({"ip-restricton": {}})));

@@ -92,6 +92,7 @@ mod tls_listeners;
 mod tls_nodes;
 mod tls_stapling;
 mod tls_support;
+mod tracing;
 mod unix_sockets;
 mod upgrades;
 mod vault;

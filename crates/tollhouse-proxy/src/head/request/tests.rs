@@ -67,6 +67,7 @@ fn written_with(
             _ => Framing::Omitted,
         },
         upgrade: head.upgrade && passes_upgrades,
+        trace: None,
     }
     .write(&mut out);
     let out = String::from_utf8(out).expect("text");
@@ -444,6 +445,7 @@ proptest! {
             edits: &edits.headers,
             framing: Framing::Length(5),
             upgrade: false,
+            trace: None,
         }
         .write(&mut out);
         overlay::apply(&mut out, &edits.headers, Side::Request);

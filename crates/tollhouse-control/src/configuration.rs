@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
 use tollhouse_store::Store;
 
+use crate::resources::dangling::Unused;
+
 /// Shared state of the configuration in service.
 #[derive(Debug, Default)]
 pub struct Configuration {
@@ -35,6 +37,8 @@ pub struct Status {
     pub problems: Arc<[Value]>,
     /// Reasons why the last document was rejected as a whole.
     pub refused: Arc<[Value]>,
+    /// Objects of a store that no other object refers to.
+    pub unused: Unused,
 }
 
 /// Place from which the objects in service can be read.
@@ -77,8 +81,13 @@ impl Configuration {
 
     /// Returns the revision in service and the problems as JSON.
     pub fn status(&self) -> Value {
-        let Status { revision, routes, problems, refused } = self.lock().status.clone();
+        let Status { revision, routes, problems, refused, .. } = self.lock().status.clone();
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
+    }
+
+    /// Objects that have no effect, because no other refers to them.
+    pub fn unused(&self) -> Unused {
+        self.lock().status.unused.clone()
     }
 
     /// Problems whose path starts with `beginning`.

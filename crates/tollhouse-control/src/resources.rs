@@ -3,7 +3,7 @@
 //!
 //! An unreadable document changes nothing. An invalid object is set aside with its problem.
 
-mod dangling;
+pub(crate) mod dangling;
 pub mod drivers;
 mod known_objects;
 pub mod serving;
@@ -344,6 +344,7 @@ impl Resources {
             routes,
             problems: Arc::clone(&self.listed.problems),
             refused: problems_to_json(self.refused.iter()),
+            unused: self.dangling.unused(),
         });
     }
 

@@ -12,6 +12,7 @@ use tollhouse_telemetry::ProcessMetrics;
 use super::finding::{Finding, Kind, Severity};
 use crate::context::ControlContext;
 use crate::outages::Outages;
+use crate::resources::dangling::Unused;
 
 /// Time before expiry, in seconds, from which a certificate is a finding.
 const ENDS_SOON_S: i64 = 14 * 86_400;
@@ -51,6 +52,7 @@ pub(super) fn find(cx: &ControlContext, now_ms: u64, findings: &mut Vec<Finding>
     add_outages(&cx.outages, findings);
     add_copy(cx.metrics.process(), findings);
     add_problems(&cx.serving.configuration.status(), findings);
+    add_unused(&cx.serving.configuration.unused(), findings);
     let ends = cx.metrics_page.certificates().all();
     add_certificates(&ends, i64::try_from(now_ms / 1000).unwrap_or(i64::MAX), findings);
     add_open_access(&cx.bootstrap, findings);
@@ -96,6 +98,21 @@ fn add_problems(status: &Value, findings: &mut Vec<Finding>) {
         let kind = if is_warning { Kind::NoEffect } else { Kind::ObjectInvalid };
         findings.push(about_object(&problem, kind, what));
     }
+}
+
+/// Adds one finding about all objects that no other refers to.
+fn add_unused(unused: &Unused, findings: &mut Vec<Finding>) {
+    if unused.count == 0 {
+        return;
+    }
+    let objects = counted_as(unused.count, "object has", "objects have");
+    let more = if unused.count > unused.first.len() { ", …" } else { "" };
+    let what = format!(
+        "{objects} no effect, because no other refers to them: {}{more}",
+        unused.first.join(", ")
+    );
+    let finding = Finding::about(Severity::Note, Kind::NoEffect, "unused objects".to_owned(), what);
+    findings.push(finding.with_remedy("refer to them in a route, or delete them"));
 }
 
 /// Finding about an object or a document; the last good version serves.

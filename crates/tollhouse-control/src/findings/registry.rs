@@ -110,8 +110,9 @@ fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
 
 fn nothing_checks(service: String, unchecked: &[&Instance]) -> Finding {
     let instances = counted(unchecked.len() as u64, "instance");
+    let counts = if unchecked.len() == 1 { "it counts" } else { "they count" };
     let what = format!(
-        "nothing checks {instances} of registry service {service}, which so counts as healthy for ever: {}",
+        "nothing checks {instances} of registry service {service}: {counts} as healthy for ever ({})",
         named(unchecked)
     );
     about(Severity::Note, Kind::InstanceUnchecked, service, what)

@@ -1,8 +1,8 @@
-//! Detection of references to missing objects in a store. The Admin API refuses to create them, but
-//! external writers of the store have no such check. The data plane decides how it answers requests
-//! for such an object.
+//! Detection of references to missing objects in a store, and of objects without references. The
+//! Admin API refuses to create the former, but external writers of the store have no such check. The
+//! data plane decides how it answers requests for such an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::{HashMap, HashSet};
 use tollhouse_admin::named_objects;
@@ -11,6 +11,21 @@ use tollhouse_proxy::Change;
 
 /// Path of an object, as `routes/1`.
 type Path = Box<str>;
+
+/// Kinds whose objects have an effect only through others.
+const USED_BY_OTHERS: [&str; 4] =
+    ["upstreams/", "services/", "plugin_configs/", "consumer_groups/"];
+
+/// Limit of unused objects that are listed.
+const UNUSED_LISTED_MAX: usize = 5;
+
+/// Objects that no other refers to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unused {
+    pub count: usize,
+    /// First of them, such as `upstreams/1`.
+    pub first: Vec<String>,
+}
 
 /// References between objects, with the dangling ones.
 #[derive(Debug, Default)]
@@ -22,6 +37,8 @@ pub struct Dangling {
     naming: HashMap<Path, HashSet<Path>>,
     /// Problems by referring object and missing object.
     problems: BTreeMap<(Path, Path), Problem>,
+    /// Objects that no other refers to, of kinds that are used by others.
+    unused: BTreeSet<Path>,
     version: u64,
 }
 
@@ -47,6 +64,12 @@ impl Dangling {
         self.problems.values()
     }
 
+    /// Objects that have no effect, because no other refers to them.
+    pub fn unused(&self) -> Unused {
+        let first = self.unused.iter().take(UNUSED_LISTED_MAX);
+        Unused { count: self.unused.len(), first: first.map(|path| path.to_string()).collect() }
+    }
+
     /// Number that changes whenever the problems change.
     pub fn version(&self) -> u64 {
         self.version
@@ -55,6 +78,7 @@ impl Dangling {
     fn put(&mut self, path: Path, named: Vec<String>) {
         self.forget_named(&path);
         if self.objects.insert(path.clone()) {
+            self.judge_use(&path);
             let naming = self.naming.get(&path).into_iter().flatten().cloned().collect::<Vec<_>>();
             for from in naming {
                 self.found(from, path.clone());
@@ -65,6 +89,7 @@ impl Dangling {
         targets.dedup();
         for target in &targets {
             self.naming.entry(target.clone()).or_default().insert(path.clone());
+            self.judge_use(target);
             if !self.objects.contains(target) {
                 self.missed(path.clone(), target.clone());
             }
@@ -79,6 +104,7 @@ impl Dangling {
         if !self.objects.remove(path) {
             return;
         }
+        self.unused.remove(path);
         let naming = self.naming.get(path).into_iter().flatten().cloned().collect::<Vec<_>>();
         for from in naming {
             self.missed(from, path.into());
@@ -93,7 +119,19 @@ impl Dangling {
                     self.naming.remove(&target);
                 }
             }
+            self.judge_use(&target);
             self.found(path.into(), target);
+        }
+    }
+
+    /// Notes whether an object is used by others.
+    fn judge_use(&mut self, path: &str) {
+        let is_unused = self.objects.contains(path)
+            && !self.naming.contains_key(path)
+            && USED_BY_OTHERS.iter().any(|kind| path.starts_with(kind));
+        match is_unused {
+            true => drop(self.unused.insert(path.into())),
+            false => drop(self.unused.remove(path)),
         }
     }
 
@@ -127,6 +165,25 @@ mod tests {
 
     fn delete(kind: Kind, id: &str) -> Change {
         Change::Delete { kind, id: Id::new(id) }
+    }
+
+    #[test]
+    fn objects_that_no_other_names_are_unused() {
+        let mut dangling = Dangling::default();
+        for (change, expected) in [
+            (put(Kind::Upstream, "7", json!({})), "upstreams/7"),
+            (put(Kind::Service, "s", json!({"upstream_id": "7"})), "services/s"),
+            (put(Kind::Route, "1", json!({"service_id": "s"})), ""),
+            (put(Kind::Service, "s", json!({})), "upstreams/7"),
+            (delete(Kind::Route, "1"), "services/s, upstreams/7"),
+            (delete(Kind::Upstream, "7"), "services/s"),
+            (delete(Kind::Service, "s"), ""),
+        ] {
+            dangling.note(&[change]);
+            let unused = dangling.unused();
+            assert_eq!(unused.first.join(", "), expected);
+            assert_eq!(unused.count, unused.first.len());
+        }
     }
 
     #[test]

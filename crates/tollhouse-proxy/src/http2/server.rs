@@ -65,7 +65,7 @@ struct Serving<'a> {
     reported: Report,
 }
 
-/// Whether opened streams wait for a later turn.
+/// Opened streams that wait for a later turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     None,

@@ -365,6 +365,11 @@ fn an_object_without_effect_and_an_instance_that_nothing_checks_are_named() {
     let finding = first_finding(&gateway, "no_effect");
     let what = finding["what"].as_str().unwrap_or_default();
     assert!(what.starts_with("stream_routes/1") && what.contains("9100"), "{finding}");
+    put(&gateway, "/upstreams/spare", &upstream([origin.address()]));
+    wait_for("the note", || {
+        let all = gateway.control("/v1/findings").to_string();
+        all.contains("no other refers to them: upstreams/spare").then_some(())
+    });
     run_well(&mut command(&gateway, &["registry", "register", "prod/files", "10.0.0.7:80"]));
     let finding = finding_of(&gateway, "instance_unchecked");
     assert_eq!(

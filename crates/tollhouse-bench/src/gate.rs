@@ -75,7 +75,9 @@ impl Load {
             Self::Shenyu(_) => "user instructions by one of 10,000 selectors and rules of divide",
             Self::Traced(Share::OnePercent) => "user instructions with 1 % of traces",
             Self::Traced(Share::AllOnCore) => "user instructions with all traces, export excluded",
-            Self::Traced(Share::AllExported) => "user instructions with all traces and their export",
+            Self::Traced(Share::AllExported) => {
+                "user instructions with all traces and their export"
+            }
         }
     }
 

@@ -239,8 +239,7 @@ impl RunningRegistry {
         let stop = self.stop_serving.subscribe();
         let (tls, tracer) = (self.tls.clone(), self.tracer.clone());
         let serve = async move || {
-            let options =
-                grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
+            let options = grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
@@ -476,7 +475,8 @@ mod tests {
         async fn start(&self) -> anyhow::Result<RunningRegistry> {
             let descriptors = Descriptors::share(1_024, &self.bootstrap);
             let running =
-                start(&self.bootstrap, &descriptors, &self.database, Takeover::none(), None).await?;
+                start(&self.bootstrap, &descriptors, &self.database, Takeover::none(), None)
+                    .await?;
             Ok(running.expect("it is asked for"))
         }
     }

@@ -68,9 +68,7 @@ pub struct MultiHeaders<'h> {
 /// If an id or the decision is invalid, or only one of the ids of trace and span is present.
 pub fn parse_multi(headers: &MultiHeaders<'_>) -> Result<B3, InvalidB3> {
     let ids = match (headers.trace_id, headers.span_id) {
-        (Some(trace), Some(span)) => {
-            Some(trace_id(trace).zip(span_id(span)).ok_or(InvalidB3)?)
-        }
+        (Some(trace), Some(span)) => Some(trace_id(trace).zip(span_id(span)).ok_or(InvalidB3)?),
         (None, None) => None,
         _ => return Err(InvalidB3),
     };
@@ -145,7 +143,8 @@ mod tests {
     #[test]
     fn several_headers_carry_the_same() {
         let trace = Some(TRACE.as_bytes());
-        let ids = MultiHeaders { trace_id: trace, span_id: Some(SPAN.as_bytes()), ..Default::default() };
+        let ids =
+            MultiHeaders { trace_id: trace, span_id: Some(SPAN.as_bytes()), ..Default::default() };
         for (headers, expected) in [
             (ids, Some(Verdict::Open)),
             (MultiHeaders { sampled: Some(b"true"), ..ids }, Some(Verdict::Record)),

@@ -120,7 +120,10 @@ mod tests {
         let trace_id = TraceId::from_random(7, 7);
         let parent = Some((trace_id, SpanId::from_random(9)));
         let start = tracer.start(Incoming { parent, verdict: Verdict::Record }, &mut random);
-        assert_eq!((start.context.trace_id, start.parent), (trace_id, Some(SpanId::from_random(9))));
+        assert_eq!(
+            (start.context.trace_id, start.parent),
+            (trace_id, Some(SpanId::from_random(9)))
+        );
         assert!(start.context.is_sampled);
         let start = tracer.start(Incoming::default(), &mut random);
         assert_eq!((start.parent, start.context.is_sampled), (None, false));

@@ -185,7 +185,9 @@ mod tests {
             let read = extracted(&[format], &lines);
             assert_eq!(read.parent, Some((context.trace_id, context.span_id)), "{format:?}");
             assert_eq!(read.verdict, Verdict::Record, "{format:?}");
-            assert!(lines.iter().all(|(name, _)| Propagators::new([format]).replaces(name.as_bytes())));
+            assert!(
+                lines.iter().all(|(name, _)| Propagators::new([format]).replaces(name.as_bytes()))
+            );
         }
     }
 }

@@ -440,7 +440,8 @@ mod tests {
     fn a_span_is_bounded_whatever_clients_send() {
         let mut block = SpanBlock::default();
         let long = vec![b'x'; 1 << 20];
-        let mut writer = block.add(&SpanHead { name: [&long, &long], trace_state: &long, ..head() });
+        let mut writer =
+            block.add(&SpanHead { name: [&long, &long], trace_state: &long, ..head() });
         for _ in 0..1000 {
             writer.text(Key::UrlPath, &long);
         }

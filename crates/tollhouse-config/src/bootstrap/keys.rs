@@ -16,7 +16,8 @@ use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::shape_tracing::{
-    CollectorUrl, CompressionName, HeaderTable, Propagations, ProtocolName, ResourceTable, SamplerName,
+    CollectorUrl, CompressionName, HeaderTable, Propagations, ProtocolName, ResourceTable,
+    SamplerName,
 };
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;

@@ -72,11 +72,8 @@ pub(super) fn layer(environment: Environment<'_>) -> Vec<Given> {
 }
 
 fn endpoint(set: &impl Fn(&str) -> Option<String>) -> Option<Given> {
-    let given = |variable, value: String| Given {
-        key: "tracing.endpoint",
-        variable,
-        value: value.into(),
-    };
+    let given =
+        |variable, value: String| Given { key: "tracing.endpoint", variable, value: value.into() };
     if let Some(text) = set(OWN_ENDPOINT) {
         return Some(given(OWN_ENDPOINT, text.trim().to_owned()));
     }
@@ -145,14 +142,18 @@ mod tests {
         ];
         let tracing = load("", &variables);
         assert!(tracing.enabled);
-        assert_eq!((tracing.url().as_str(), tracing.protocol), ("http://collector:4317", SpanProtocol::Grpc));
+        assert_eq!(
+            (tracing.url().as_str(), tracing.protocol),
+            ("http://collector:4317", SpanProtocol::Grpc)
+        );
         assert_eq!((tracing.headers["api-key"].as_str(), tracing.headers.len()), (Some("a b"), 2));
         assert_eq!((tracing.timeout.as_millis(), tracing.batch_time.as_millis()), (2500, 1000));
         assert_eq!((tracing.service_name.as_str(), tracing.resource.len()), ("edge", 1));
         assert_eq!(tracing.sampler, SpanSampler::ParentRatio);
         assert!((tracing.ratio - 0.25).abs() < 1e-9);
         assert_eq!(tracing.propagators, [Propagation::TraceContext, Propagation::B3Multi]);
-        let file = "tracing: {service_name: gateway, enabled: false, endpoint: \"http://other:4317\"}";
+        let file =
+            "tracing: {service_name: gateway, enabled: false, endpoint: \"http://other:4317\"}";
         let tracing = load(file, &variables);
         assert_eq!((tracing.service_name.as_str(), tracing.enabled), ("gateway", false));
         assert_eq!(tracing.url(), "http://other:4317");

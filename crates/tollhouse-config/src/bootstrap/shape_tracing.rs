@@ -173,9 +173,10 @@ impl Shape for ResourceTable {
         let table = Table::read(value)?;
         let is_plain = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
         match table.iter().find(|(_, value)| !is_plain(value)) {
-            Some((name, _)) => {
-                refuse(format!("the value of {name:?} is not plain"), "give a text, number or boolean")
-            }
+            Some((name, _)) => refuse(
+                format!("the value of {name:?} is not plain"),
+                "give a text, number or boolean",
+            ),
             None => Ok(table),
         }
     }

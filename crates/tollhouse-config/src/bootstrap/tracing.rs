@@ -127,12 +127,17 @@ pub(super) fn check(tracing: &Tracing, problems: &mut Problems) {
     let (authority, path) = authority_and_path(&url).unwrap_or_default();
     match tracing.protocol {
         SpanProtocol::Http if authority.ends_with(":4317") => {
-            let reason = "port 4317 is by convention that of gRPC, and tracing.protocol is http/protobuf";
+            let reason =
+                "port 4317 is by convention that of gRPC, and tracing.protocol is http/protobuf";
             warn("tracing.endpoint", reason, "use port 4318, or set tracing.protocol to grpc");
         }
         SpanProtocol::Grpc if authority.ends_with(":4318") => {
             let reason = "port 4318 is by convention that of HTTP, and tracing.protocol is grpc";
-            warn("tracing.endpoint", reason, "use port 4317, or set tracing.protocol to http/protobuf");
+            warn(
+                "tracing.endpoint",
+                reason,
+                "use port 4317, or set tracing.protocol to http/protobuf",
+            );
         }
         SpanProtocol::Grpc if !path.is_empty() => {
             warn("tracing.endpoint", "gRPC ignores the path", "leave the path out");

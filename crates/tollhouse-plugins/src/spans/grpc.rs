@@ -63,7 +63,8 @@ impl GrpcCollector {
             grpc.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             let mut request = Request::new(request);
             *request.metadata_mut() = self.metadata.clone();
-            let codec = ProstCodec::<ExportTraceServiceRequest, ExportTraceServiceResponse>::default();
+            let codec =
+                ProstCodec::<ExportTraceServiceRequest, ExportTraceServiceResponse>::default();
             grpc.unary(request, PathAndQuery::from_static(METHOD), codec).await
         };
         let answered = tokio::time::timeout(self.timeout, call).await;

@@ -54,7 +54,9 @@ fn collector(answers: Vec<(&'static str, Vec<u8>)>) -> (String, mpsc::UnboundedR
                 let head_out =
                     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", answer.len());
                 let written = [head_out.as_bytes(), &answer].concat();
-                if stream.write_all(&written).is_err() || sender.send(Received { head, request }).is_err() {
+                if stream.write_all(&written).is_err()
+                    || sender.send(Received { head, request }).is_err()
+                {
                     return;
                 }
             }

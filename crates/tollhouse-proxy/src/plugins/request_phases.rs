@@ -37,7 +37,9 @@ pub(crate) async fn run<'s>(
         let has_spans = exchange.state.is_traced && exchange.state.trace.has_inner_spans();
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
-        Phasing { cx, prepared: &mut loan.prepared, upstream: None, has_spans }.run(snapshot, chains).await
+        Phasing { cx, prepared: &mut loan.prepared, upstream: None, has_spans }
+            .run(snapshot, chains)
+            .await
     };
     // An unreadable body ends the request, whatever the plugins answered.
     match exchange.state.plugins.refused {

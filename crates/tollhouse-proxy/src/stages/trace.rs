@@ -22,9 +22,8 @@ use crate::snapshot::RouteEntry;
 const REQUEST_BYTES: usize = 2 * 1024;
 
 /// Methods that name spans; others are arbitrary texts of clients (semantic conventions for HTTP).
-const METHODS: [&[u8]; 9] = [
-    b"GET", b"POST", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE",
-];
+const METHODS: [&[u8]; 9] =
+    [b"GET", b"POST", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"PATCH", b"CONNECT", b"TRACE"];
 
 /// Begins the trace of a request, as the process is told to.
 #[inline(never)]

@@ -137,7 +137,8 @@ impl Traced {
     fn send(&self, requests: &[&str]) -> Vec<u16> {
         let mut client = connect(&self.gateway);
         let statuses = requests.iter().map(|lines| {
-            let request = format!("{lines}\r\nHost: shop.example.com:8080\r\nUser-Agent: test/1\r\n\r\n");
+            let request =
+                format!("{lines}\r\nHost: shop.example.com:8080\r\nUser-Agent: test/1\r\n\r\n");
             client.write_all(request.as_bytes()).expect("the worker reads");
             let mut head = Vec::new();
             read_head(&mut client, &mut head).expect("an answer");
@@ -224,7 +225,10 @@ fn each_attempt_has_a_span_and_the_failed_one_its_reason() {
     assert_eq!(failed.attributes["http.request.resend_count"], Value::Null);
     assert_eq!(failed.attributes["server.port"], json!(nodes[0].port()));
     assert_eq!(answered.attributes["http.request.resend_count"], json!(1));
-    assert_eq!((answered.error.as_deref(), &answered.attributes["error.type"]), (None, &Value::Null));
+    assert_eq!(
+        (answered.error.as_deref(), &answered.attributes["error.type"]),
+        (None, &Value::Null)
+    );
     let sent = header(&head, "traceparent")[0];
     assert_eq!(w3c::parse(sent.as_bytes()), Some(answered.context));
 }
@@ -238,7 +242,8 @@ fn failures_have_the_status_of_the_convention() {
         (missing, 404, None, Some("")),
         (dead(), 502, Some("upstream_connect_failed"), Some("upstream_connect_failed")),
     ] {
-        let traced = traced(route(&[address], json!({})), Sampler::Always, &[Propagator::TraceContext]);
+        let traced =
+            traced(route(&[address], json!({})), Sampler::Always, &[Propagator::TraceContext]);
         assert_eq!(traced.send(&["GET /shop/a HTTP/1.1"]), [status]);
         let spans = traced.spans();
         assert_eq!(spans[0].error.as_deref(), server_error, "{status}");

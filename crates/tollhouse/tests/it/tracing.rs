@@ -129,11 +129,11 @@ fn traces_reach_the_collector_with_the_ids_of_the_log_and_of_nodes() {
         .set("access_log.file", "-")
         .resources(&everything_to(origin.address()));
     let mut gateway = gateway.start();
-    let request = format!("GET /x HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n\r\n");
+    let request =
+        format!("GET /x HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n\r\n");
     gateway.client().ask(&request);
-    let line = gateway
-        .output()
-        .wait_line("a line", |line| line.strip_prefix("seen ").map(str::to_owned));
+    let line =
+        gateway.output().wait_line("a line", |line| line.strip_prefix("seen ").map(str::to_owned));
     // The end of the process exports what is left.
     gateway.terminate();
     assert_eq!(gateway.wait_exit().code(), Some(0));
@@ -160,7 +160,8 @@ fn a_failed_request_shows_its_trace_beside_its_cause() {
         .start();
     let route = json!({"uri": "/*", "upstream": upstream([closed.address()])});
     assert!(gateway.admin("PUT", "/routes/r1", &route).status() < 300);
-    let request = format!("GET /x HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n\r\n");
+    let request =
+        format!("GET /x HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n\r\n");
     let mut client = gateway.client();
     wait_for("the route", || (client.ask(&request).status() == 502).then_some(()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tollhouse_model::certificate::format_date;
 use tollhouse_telemetry::catalogue::render_certificates;
+use tollhouse_telemetry::exposition::Exposition;
 
 /// Interval between log warnings about one expiring certificate.
 const LOG_INTERVAL: Duration = Duration::from_secs(12 * 3600);
@@ -42,9 +43,9 @@ impl CertificateEnds {
         self.all().iter().map(end).collect()
     }
 
-    /// The lines for the metrics page.
-    pub fn page(&self) -> String {
-        render_certificates(self.all().iter().map(|(id, end)| (id.as_str(), *end)))
+    /// Writes the part of the metrics page.
+    pub fn write(&self, page: &mut Exposition) {
+        render_certificates(self.all().iter().map(|(id, end)| (id.as_str(), *end)), page);
     }
 
     /// Logs a warning for each certificate that has expired or expires soon.
@@ -71,17 +72,23 @@ impl CertificateEnds {
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_telemetry::exposition::Format;
+
     use super::*;
 
     #[test]
     fn the_page_has_the_end_of_every_certificate() {
         let ends = CertificateEnds::default();
         ends.set([("b", 20), ("a", 10)].into_iter());
-        let page = ends.page();
+        let page = || {
+            let mut page = Exposition::new(Format::Text);
+            ends.write(&mut page);
+            String::from_utf8(page.finish()).expect("text")
+        };
         let name = "tollhouse_certificate_expiry_seconds";
         let expected = format!("{name}{{ssl=\"a\"}} 10\n{name}{{ssl=\"b\"}} 20\n");
-        assert!(page.ends_with(&expected), "{page}");
+        assert!(page().ends_with(&expected), "{}", page());
         ends.set(std::iter::empty());
-        assert!(!ends.page().contains("ssl="));
+        assert!(!page().contains("ssl="));
     }
 }

@@ -12,7 +12,6 @@ mod registry;
 mod routes;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +20,7 @@ use tokio::sync::{Notify, watch};
 use tollhouse_proxy::SnapshotCell;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_telemetry::catalogue::FINDINGS;
+use tollhouse_telemetry::exposition::{Exposition, labels};
 
 pub use self::finding::{EarlierChange, Finding, Kind, RequestQuery, Severity};
 
@@ -81,19 +81,16 @@ impl FindingBoard {
         self.list().iter().map(Finding::to_json).collect()
     }
 
-    /// The lines for the metrics page: the number of findings of each kind.
-    pub fn page(&self) -> String {
+    /// Writes the part of the metrics page: the number of findings of each kind.
+    pub fn write(&self, page: &mut Exposition) {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for finding in self.list().iter() {
             *counts.entry((finding.severity.name(), finding.kind.name())).or_default() += 1;
         }
-        let (name, help, kind) = (FINDINGS.name, FINDINGS.help, FINDINGS.kind);
-        let mut text = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        page.family(FINDINGS.name, FINDINGS.help, FINDINGS.kind);
         for ((severity, kind), count) in counts {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name}{{severity=\"{severity}\",kind=\"{kind}\"}} {count}");
+            page.sample(&labels([("severity", severity), ("kind", kind)]), count);
         }
-        text
     }
 
     fn publish(&self, findings: Vec<Finding>) {
@@ -216,6 +213,7 @@ fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tollhouse_telemetry::exposition::Format;
 
     fn finding(severity: Severity, kind: Kind, subject: &str) -> Finding {
         Finding::about(severity, kind, subject.to_owned(), String::new())
@@ -251,12 +249,17 @@ mod tests {
     #[test]
     fn the_page_counts_each_kind() {
         let board = FindingBoard::default();
-        assert!(!board.page().contains("} "));
+        let page = || {
+            let mut page = Exposition::new(Format::Text);
+            board.write(&mut page);
+            String::from_utf8(page.finish()).expect("text")
+        };
+        assert!(!page().contains("} "));
         board.publish(vec![
             finding(Severity::Problem, Kind::NodeFailing, "a"),
             finding(Severity::Problem, Kind::NodeFailing, "b"),
         ]);
         let line = "tollhouse_findings{severity=\"problem\",kind=\"node_failing\"} 2\n";
-        assert!(board.page().ends_with(line), "{}", board.page());
+        assert!(page().ends_with(line), "{}", page());
     }
 }

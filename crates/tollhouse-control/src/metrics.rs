@@ -1,12 +1,13 @@
-//! Metrics page: the product's own metrics, then APISIX's under its names.
+//! Metrics page: the product's own metrics, those of routes, upstreams and nodes, then APISIX's under
+//! its names.
 //!
 //! The page is rendered while it is sent, so that a page for ten thousand routes is never
 //! completely in memory. Rendering and worker threads never wait for each other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::{self, Poll};
 use std::time::SystemTime;
 
@@ -16,16 +17,21 @@ use tollhouse_model::Kind;
 use tollhouse_plugin::queues::QueueLength;
 use tollhouse_plugin::{Queues, Services};
 use tollhouse_plugins::prometheus;
+use tollhouse_proxy::SnapshotCell;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::apisix::{
     BatchQueue, Connections, NodeStatus, Page, ProcessFacts, Traffic,
 };
+use tollhouse_telemetry::exposition::{Exposition, Format};
+use tollhouse_telemetry::objects_page::ObjectsPage;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::certificate_ends::CertificateEnds;
 use crate::findings::FindingBoard;
 use crate::plugins::APISIX_VERSION;
 use crate::registry::metrics::RegistrySlot;
+
+mod objects;
 
 /// File from which the kernel's host name is read.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
@@ -41,6 +47,8 @@ pub struct MetricsPage {
     registry: Arc<RegistrySlot>,
     certificates: Arc<CertificateEnds>,
     findings: Arc<FindingBoard>,
+    /// Configuration in service, whose objects are named; unset until the first one.
+    snapshots: Arc<OnceLock<Arc<SnapshotCell>>>,
     hostname: Arc<str>,
 }
 
@@ -69,6 +77,7 @@ impl MetricsPage {
             registry: Arc::default(),
             certificates: Arc::default(),
             findings: Arc::default(),
+            snapshots: Arc::default(),
             hostname,
         }
     }
@@ -93,32 +102,45 @@ impl MetricsPage {
         &self.indexes
     }
 
+    /// Names the objects of the configuration in service from now on.
+    pub fn set_snapshots(&self, snapshots: &Arc<SnapshotCell>) {
+        // A process has one cell.
+        let _ = self.snapshots.set(Arc::clone(snapshots));
+    }
+
     /// Lines of the access log and entries of loggers that were lost since the start.
     pub fn lost_log_entries(&self) -> u64 {
         self.metrics.process().access_log_lines_dropped.value() + self.queues.lost()
     }
 
     /// The page as a body that is rendered while it is sent.
-    pub fn body(&self) -> Body {
-        let (own, rest) = self.parts();
-        Body::new(PageBody { own: Some(own.into()), rest })
+    pub fn body(&self, format: Format) -> Body {
+        Body::new(PageBody(self.pieces(format)))
     }
 
-    /// Renders the complete page in memory.
+    /// Renders the complete page in memory, in Prometheus' text format.
     pub fn text(&self) -> Vec<u8> {
-        let (own, rest) = self.parts();
-        let mut text = own.into_bytes();
-        rest.for_each(|piece| text.extend_from_slice(&piece));
-        text
+        self.pieces(Format::Text).flatten().collect()
     }
 
-    fn parts(&self) -> (String, Page) {
+    fn pieces(&self, format: Format) -> Pieces {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let rest = self.traffic.page(&self.facts(), now.as_secs());
-        self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
-        self.metrics.process().log_entries_lost.raise_to(self.queues.lost());
-        let own = self.metrics.render() + &self.certificates.page() + &self.findings.page();
-        (own + &self.registry.page(), rest)
+        let apisix = self.traffic.page(&self.facts(), now.as_secs());
+        let process = self.metrics.process();
+        process.metric_series_folded.raise_to(self.traffic.folded() + self.metrics.folded());
+        process.log_entries_lost.raise_to(self.queues.lost());
+        process.store_revision.set(self.indexes.newest());
+        let mut page = Exposition::new(format);
+        self.metrics.write(&mut page);
+        self.certificates.write(&mut page);
+        self.findings.write(&mut page);
+        self.registry.write(&mut page);
+        let snapshot = self.snapshots.get().map(|snapshots| snapshots.load());
+        let snapshot = snapshot.iter();
+        let routes = snapshot.clone().flat_map(|snapshot| objects::routes(snapshot));
+        let upstreams = snapshot.flat_map(|snapshot| objects::upstreams(snapshot));
+        let objects = self.metrics.objects_page(routes, upstreams);
+        Pieces { page: Some(page), objects, apisix }
     }
 
     fn facts(&self) -> ProcessFacts<'_> {
@@ -162,11 +184,28 @@ impl MetricsPage {
     }
 }
 
-/// Response body that renders the page piece by piece.
-struct PageBody {
-    own: Option<Bytes>,
-    rest: Page,
+/// The page, rendered piece by piece.
+struct Pieces {
+    /// `None` after the last piece.
+    page: Option<Exposition>,
+    objects: ObjectsPage,
+    apisix: Page,
 }
+
+impl Iterator for Pieces {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let page = self.page.as_mut()?;
+        if self.objects.write(page) || self.apisix.write(page) {
+            return Some(page.take());
+        }
+        self.page.take().map(Exposition::finish)
+    }
+}
+
+/// Response body that renders the page while it is sent.
+struct PageBody(Pieces);
 
 impl hyper::body::Body for PageBody {
     type Data = Bytes;
@@ -176,8 +215,9 @@ impl hyper::body::Body for PageBody {
         mut self: Pin<&mut Self>,
         _context: &mut task::Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.own.take().or_else(|| self.rest.next().map(Bytes::from));
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        // An empty frame would end nothing, but be of no use.
+        let piece = self.0.by_ref().find(|piece| !piece.is_empty());
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(Bytes::from(piece)))))
     }
 }
 
@@ -196,6 +236,11 @@ impl ModifyIndexes {
             self.of_kinds[place].fetch_max(revision, Relaxed);
         }
         self.newest.fetch_max(revision, Relaxed);
+    }
+
+    /// Revision of the newest change; 0 without a store.
+    fn newest(&self) -> i64 {
+        i64::try_from(self.newest.load(Relaxed)).unwrap_or(i64::MAX)
     }
 
     /// Revisions by APISIX's keys, sorted; empty without a store.

@@ -180,6 +180,7 @@ impl Process {
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
         side.publish_addresses(&cx.bound);
         cx.serving.drivers.start();
+        cx.metrics_page.set_snapshots(&snapshots);
         cx.console.start(&snapshots, &cx.metrics);
         tokio::spawn(findings::watch(cx.clone(), Arc::clone(&snapshots)));
         tokio::spawn(drop_old_snapshots(Arc::clone(&snapshots)));

@@ -4,13 +4,15 @@
 //! Names are `tollhouse_<noun>_<unit>[_total]`, except those of ShenYu, for which users have
 //! dashboards. Label values are closed sets. Counting and rendering are implemented elsewhere.
 
+pub mod objects;
 pub mod registry;
 
 use crate::codes::ErrorCode;
 use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
-use crate::histogram::{Histogram, SharedHistogram};
+use crate::exposition::{Exposition, labels};
+use crate::histogram::{Histogram, MillisecondHistogram, SharedHistogram};
 use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, ShenyuType, StatusClass};
-use crate::prometheus::{self, Measure};
+use crate::prometheus::Measure;
 
 /// Name, help text and type of a metric.
 #[derive(Debug, Clone, Copy)]
@@ -42,11 +44,11 @@ macro_rules! catalogue {
                 label: <$cell as Measure>::LABEL,
             }),*];
 
-            /// Sums over all `blocks` and appends the lines of each metric.
-            pub(crate) fn render(blocks: &[&Self], text: &mut String) {
+            /// Sums over all `blocks` and writes each metric.
+            pub(crate) fn render(blocks: &[&Self], page: &mut Exposition) {
                 $(
-                    prometheus::heading($name, $help, <$cell as Measure>::KIND, text);
-                    <$cell as Measure>::render($name, blocks.iter().map(|block| &block.$field), text);
+                    page.family($name, $help, <$cell as Measure>::KIND);
+                    <$cell as Measure>::render(blocks.iter().map(|block| &block.$field), page);
                 )*
             }
         }
@@ -66,11 +68,11 @@ catalogue! {
         requests_open: Gauge =
             "tollhouse_requests_open", "Requests in progress: the head is read, and the answer is not complete.";
         request_duration: Histogram =
-            "tollhouse_request_duration_milliseconds",
+            "tollhouse_request_duration_seconds",
             "Time from the first byte of a request to the last byte of its answer.";
         upstream_duration: Histogram =
-            "tollhouse_upstream_duration_milliseconds",
-            "Time an upstream took, from choosing a node to the last byte of its answer.";
+            "tollhouse_upstream_duration_seconds",
+            "Time that a node took until the head of its answer.";
         downstream_connections_accepted: Counter =
             "tollhouse_downstream_connections_accepted_total", "Client connections accepted.";
         downstream_connections_open: Gauge =
@@ -161,7 +163,7 @@ catalogue! {
             "shenyu_request_type_total", "The same by how they were carried.";
         requests_thrown: Counter =
             "shenyu_request_throw_total", "Those that the gateway refused or failed itself for an error.";
-        latency: Histogram =
+        latency: MillisecondHistogram =
             "shenyu_execute_latency_millis", "Time from their first byte to the last byte of their answer.";
         rate_limited: Counter =
             "shenyu_ratelimiter_request_restrict_total", "Requests that `rateLimiter` refused.";
@@ -218,7 +220,7 @@ catalogue! {
             "tollhouse_snapshots_live",
             "Revisions of the configuration still held by some request; more than a few for long is a leak.";
         snapshot_compile_duration: SharedHistogram =
-            "tollhouse_snapshot_compile_duration_milliseconds",
+            "tollhouse_snapshot_compile_duration_seconds",
             "Time from a change of the configuration to its publication.";
         config_problems: SharedGauge =
             "tollhouse_config_problems", "Objects of the configuration that are quarantined now.";
@@ -226,13 +228,16 @@ catalogue! {
             "tollhouse_config_revision", "Revision of the configuration in service.";
         metric_series_folded: SharedCounter =
             "tollhouse_metric_series_folded_total",
-            "Requests counted under labels of `other`, because a core had reached its limit of label sets.";
+            "Requests counted under labels of `other`, because a core had reached its limit of label sets or of routes.";
         store_down: SharedGauge =
             "tollhouse_store_down",
             "1 while the configuration store cannot be read; the configuration in service stays.";
         store_doubtful: SharedGauge =
             "tollhouse_store_doubtful",
             "1 while the content of a shared store is not trusted (it was emptied or replaced), is an incomplete import, or is older than content read before.";
+        store_revision: SharedGauge =
+            "tollhouse_store_revision",
+            "Revision of the newest change of the store that is in service; 0 without a store.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
             "Objects in service that differed from a shared store, detected by comparison and corrected.";
@@ -292,28 +297,24 @@ pub const FINDINGS: Metric = Metric {
     label: Some("severity,kind"),
 };
 
-/// Renders the expiry of certificates, from the id and the end of validity of each SSL object.
-pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> String {
-    let Metric { name, help, kind, .. } = CERTIFICATE_EXPIRY;
-    let mut text = String::new();
-    prometheus::heading(name, help, kind, &mut text);
+/// Writes the expiry of certificates, from the id and the end of validity of each SSL object.
+pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>, page: &mut Exposition) {
+    page.family(CERTIFICATE_EXPIRY.name, CERTIFICATE_EXPIRY.help, CERTIFICATE_EXPIRY.kind);
     for (id, end) in ends {
-        // Ids consist of characters that need no escaping.
-        text.push_str(&format!("{name}{{ssl=\"{id}\"}} {end}\n"));
+        page.sample(&labels([("ssl", id)]), end);
     }
-    text
 }
 
-/// Appends the metric with version, profile and architecture of the build.
-pub(crate) fn render_build_info(text: &mut String) {
-    let Metric { name, help, kind, .. } = BUILD_INFO;
-    let version = env!("CARGO_PKG_VERSION");
+/// Writes the metric with version, profile and architecture of the build.
+pub(crate) fn render_build_info(page: &mut Exposition) {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-    let arch = std::env::consts::ARCH;
-    prometheus::heading(name, help, kind, text);
-    text.push_str(&format!(
-        "{name}{{version=\"{version}\",profile=\"{profile}\",arch=\"{arch}\"}} 1\n"
-    ));
+    let build = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("profile", profile),
+        ("arch", std::env::consts::ARCH),
+    ];
+    page.family(BUILD_INFO.name, BUILD_INFO.help, BUILD_INFO.kind);
+    page.sample(&labels(build), 1u64);
 }
 
 /// Every metric, in the order of the page.
@@ -325,7 +326,7 @@ pub fn metrics() -> impl Iterator<Item = &'static Metric> {
         &FINDINGS,
     ]);
     let traffic = CoreMetrics::METRICS.iter().chain(ShenyuMetrics::METRICS);
-    traffic.chain(process).chain(registry::METRICS)
+    traffic.chain(objects::METRICS).chain(process).chain(registry::METRICS)
 }
 
 /// The reference page of the metrics.

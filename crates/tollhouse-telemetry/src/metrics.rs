@@ -12,18 +12,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::catalogue::{CoreMetrics, ProcessMetrics, ShenyuMetrics, render_build_info};
 use crate::codes::ErrorCode;
 use crate::counters::Label;
+use crate::exposition::{Exposition, Format};
+use crate::histogram::Totals;
 use crate::labels::{ConnectionRefusal, StatusClass};
-use crate::latency::{Latencies, LatencyCounts};
+use crate::node_series::{CoreNodes, NodeReadings};
 use crate::object_counts::ObjectCounts;
+use crate::objects_page::{ObjectsPage, RouteLabels, UpstreamLabels};
 use crate::plugin_refusals::PluginRefusals;
 use crate::recent::{FailureGroup, RecentRequest, RecentRequests};
+use crate::route_series::RouteSeries;
 
 /// Counters of all cores, and those of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    cores: Mutex<Vec<Arc<CoreBlock>>>,
+    cores: Mutex<Cores>,
+    nodes: Mutex<NodeReadings>,
     process: Arc<ProcessMetrics>,
 }
+
+/// Blocks of all cores.
+pub(crate) type Cores = Vec<Arc<CoreBlock>>;
 
 impl Metrics {
     pub fn new() -> Self {
@@ -44,7 +52,8 @@ impl Metrics {
             cores.push(Arc::clone(&block));
             block
         });
-        CoreHandle { block, one_thread: PhantomData }
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).for_core();
+        CoreHandle { block, nodes, one_thread: PhantomData }
     }
 
     /// The block that any thread may write.
@@ -74,7 +83,7 @@ impl Metrics {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Traffic::default();
         for block in cores.iter() {
-            let CoreBlock { metrics, latencies, .. } = &**block;
+            let metrics = &block.metrics;
             for (count, class) in seen.by_class.iter_mut().zip(StatusClass::ALL) {
                 *count += metrics.requests.get(*class).value();
             }
@@ -84,7 +93,7 @@ impl Metrics {
             seen.received_bytes += metrics.downstream_received_bytes.value();
             seen.sent_bytes += metrics.downstream_sent_bytes.value();
             seen.connections_open += metrics.downstream_connections_open.value();
-            seen.latencies.add(latencies);
+            metrics.request_duration.add_to(&mut seen.durations);
         }
         seen
     }
@@ -99,7 +108,7 @@ impl Metrics {
         let sum = |number| {
             cores
                 .iter()
-                .map(|core| core.counts(counted).totals(number))
+                .map(|core| core.totals(counted, number))
                 .fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
         };
         numbers.map(sum).collect()
@@ -125,24 +134,43 @@ impl Metrics {
         cores.iter().flat_map(|core| core.recent.groups()).collect()
     }
 
-    /// Renders all metrics as Prometheus text; see
-    /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
+    /// Renders all metrics but those of objects in Prometheus' text format.
     pub fn render(&self) -> String {
-        /// Typical size of the page, so that the buffer is seldom reallocated.
-        const PAGE_BYTES: usize = 16 * 1024;
-        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut page = Exposition::new(Format::Text);
+        self.write(&mut page);
+        String::from_utf8(page.finish()).unwrap_or_default()
+    }
+
+    /// Writes all metrics but those of objects.
+    pub fn write(&self, page: &mut Exposition) {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &block.metrics).collect();
-        let mut text = String::with_capacity(PAGE_BYTES);
-        CoreMetrics::render(&blocks, &mut text);
+        CoreMetrics::render(&blocks, page);
         let blocks: Vec<&ShenyuMetrics> = cores.iter().map(|block| &block.shenyu).collect();
         // Without requests to ShenYu objects, the ShenYu metrics are left out.
         if blocks.iter().any(|block| block.requests.value() > 0) {
-            ShenyuMetrics::render(&blocks, &mut text);
+            ShenyuMetrics::render(&blocks, page);
         }
-        PluginRefusals::render(cores.iter().map(|block| &block.plugin_refusals), &mut text);
-        ProcessMetrics::render(&[&self.process], &mut text);
-        render_build_info(&mut text);
-        text
+        PluginRefusals::render(cores.iter().map(|block| &block.plugin_refusals), page);
+        ProcessMetrics::render(&[&self.process], page);
+        render_build_info(page);
+    }
+
+    /// Starts the part of the page about objects, with those that have had requests.
+    pub fn objects_page<'a>(
+        &self,
+        routes: impl Iterator<Item = RouteLabels<'a>>,
+        upstreams: impl Iterator<Item = UpstreamLabels<'a>>,
+    ) -> ObjectsPage {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).rows();
+        ObjectsPage::new(cores, nodes, routes, upstreams)
+    }
+
+    /// Number of requests counted under the route `other`.
+    pub fn folded(&self) -> u64 {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        cores.iter().map(|core| core.routes.folded()).sum()
     }
 }
 
@@ -172,7 +200,8 @@ pub struct Traffic {
     pub sent_bytes: u64,
     /// Number of client connections open now.
     pub connections_open: i64,
-    pub latencies: LatencyCounts,
+    /// Durations of all requests.
+    pub durations: Totals,
 }
 
 impl Default for Traffic {
@@ -183,19 +212,18 @@ impl Default for Traffic {
             received_bytes: 0,
             sent_bytes: 0,
             connections_open: 0,
-            latencies: LatencyCounts::default(),
+            durations: Totals::default(),
         }
     }
 }
 
 #[derive(Debug, Default)]
-struct CoreBlock {
+pub(crate) struct CoreBlock {
     metrics: CoreMetrics,
     shenyu: ShenyuMetrics,
-    latencies: Latencies,
     recent: RecentRequests,
     plugin_refusals: PluginRefusals,
-    routes: ObjectCounts,
+    routes: RouteSeries,
     upstreams: ObjectCounts,
     consumers: ObjectCounts,
 }
@@ -209,28 +237,33 @@ pub enum Counted {
 }
 
 impl CoreBlock {
-    const fn counts(&self, counted: Counted) -> &ObjectCounts {
+    /// Requests of a numbered object, and the failed ones among them.
+    fn totals(&self, counted: Counted, number: u32) -> (u64, u64) {
         match counted {
-            Counted::Routes => &self.routes,
-            Counted::Upstreams => &self.upstreams,
-            Counted::Consumers => &self.consumers,
+            Counted::Routes => self.routes.totals(number),
+            Counted::Upstreams => self.upstreams.totals(number),
+            Counted::Consumers => self.consumers.totals(number),
         }
+    }
+
+    pub(crate) fn routes(&self) -> &RouteSeries {
+        &self.routes
+    }
+
+    pub(crate) fn upstreams(&self) -> &ObjectCounts {
+        &self.upstreams
     }
 }
 
 /// Write access to one core's block; moves to the core's thread and stays there.
 pub struct CoreHandle {
     block: Arc<CoreBlock>,
+    nodes: CoreNodes,
     /// Makes the handle `!Sync`, so that no second thread can write.
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl CoreHandle {
-    #[inline]
-    pub fn latencies(&self) -> &Latencies {
-        &self.block.latencies
-    }
-
     /// Counters about requests handled by ShenYu objects.
     #[inline]
     pub fn shenyu(&self) -> &ShenyuMetrics {
@@ -248,8 +281,13 @@ impl CoreHandle {
 
     /// Requests of routes on this core.
     #[inline]
-    pub fn routes(&self) -> &ObjectCounts {
+    pub fn routes(&self) -> &RouteSeries {
         &self.block.routes
+    }
+
+    /// Nodes that this core uses.
+    pub fn nodes(&self) -> &CoreNodes {
+        &self.nodes
     }
 
     /// Requests of upstream objects on this core.

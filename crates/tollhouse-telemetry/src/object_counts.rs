@@ -2,11 +2,11 @@
 //! Objects have dense numbers, so that counting costs two lookups and an addition. Pages of cells
 //! are allocated on first use.
 
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 use crate::counters::Counter;
 
-/// Number of cells in a page, which then takes 16 KiB.
+/// Number of cells in a page. A page of upstreams then takes 16 KiB, one of routes 64 KiB.
 const PAGE_CELLS: usize = 1024;
 
 /// Maximum number of pages, for a million objects. Requests of further objects are not counted.
@@ -26,6 +26,47 @@ pub enum RequestOutcome {
     Failed,
 }
 
+/// Cells of all objects of one kind on one core.
+#[derive(Debug)]
+pub(crate) struct PagedCells<C> {
+    pages: Box<[OnceBox<[C; PAGE_CELLS]>; PAGES_MAX]>,
+}
+
+impl<C> Default for PagedCells<C> {
+    fn default() -> Self {
+        Self { pages: boxed(OnceBox::new) }
+    }
+}
+
+impl<C: Default> PagedCells<C> {
+    /// Cell of an object, for its writer; `None` for [`UNCOUNTED`]. Allocates once when a page is
+    /// first used.
+    #[inline]
+    pub(crate) fn cell(&self, number: u32) -> Option<&C> {
+        let number = number as usize;
+        let page = self.pages.get(number / PAGE_CELLS)?;
+        Some(&page.get_or_init(new_page)[number % PAGE_CELLS])
+    }
+
+    /// Cell of an object, for readers; `None` if its page is not in use.
+    pub(crate) fn used(&self, number: u32) -> Option<&C> {
+        let number = number as usize;
+        let page = self.pages.get(number / PAGE_CELLS)?.get()?;
+        Some(&page[number % PAGE_CELLS])
+    }
+}
+
+#[cold]
+fn new_page<C: Default>() -> Box<[C; PAGE_CELLS]> {
+    boxed(C::default)
+}
+
+/// A boxed array of new values, which are never on the stack as a whole.
+fn boxed<T, const N: usize>(new: impl Fn() -> T) -> Box<[T; N]> {
+    let all: Box<[T]> = (0..N).map(|_| new()).collect();
+    all.try_into().unwrap_or_else(|_| unreachable!("it has {N} values"))
+}
+
 /// Counts of one object on one core.
 #[derive(Debug, Default)]
 struct Cell {
@@ -34,25 +75,14 @@ struct Cell {
 }
 
 /// Counts of all objects of one kind on one core.
-#[derive(Debug)]
-pub struct ObjectCounts {
-    pages: Box<[OnceLock<Box<[Cell]>>]>,
-}
-
-impl Default for ObjectCounts {
-    fn default() -> Self {
-        Self { pages: (0..PAGES_MAX).map(|_| OnceLock::new()).collect() }
-    }
-}
+#[derive(Debug, Default)]
+pub struct ObjectCounts(PagedCells<Cell>);
 
 impl ObjectCounts {
-    /// Counts a request of an object. Allocates once when a page is first used.
+    /// Counts a request of an object.
     #[inline]
     pub fn count(&self, number: u32, outcome: RequestOutcome) {
-        let number = number as usize;
-        let Some(page) = self.pages.get(number / PAGE_CELLS) else { return };
-        let page = page.get_or_init(new_page);
-        let Some(cell) = page.get(number % PAGE_CELLS) else { return };
+        let Some(cell) = self.0.cell(number) else { return };
         cell.requests.increment();
         if outcome == RequestOutcome::Failed {
             cell.failed.increment();
@@ -61,16 +91,9 @@ impl ObjectCounts {
 
     /// Requests of an object, and the failed ones among them.
     pub(crate) fn totals(&self, number: u32) -> (u64, u64) {
-        let number = number as usize;
-        let page = self.pages.get(number / PAGE_CELLS).and_then(OnceLock::get);
-        let cell = page.and_then(|page| page.get(number % PAGE_CELLS));
+        let cell = self.0.used(number);
         cell.map_or((0, 0), |cell| (cell.requests.value(), cell.failed.value()))
     }
-}
-
-#[cold]
-fn new_page() -> Box<[Cell]> {
-    (0..PAGE_CELLS).map(|_| Cell::default()).collect()
 }
 
 #[cfg(test)]

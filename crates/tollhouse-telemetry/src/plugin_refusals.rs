@@ -2,13 +2,12 @@
 //! anything: a pass over the pairs that have occurred.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::OnceLock;
 
 use crate::catalogue::PLUGIN_REFUSALS;
 use crate::codes::ErrorCode;
 use crate::counters::Counter;
-use crate::prometheus;
+use crate::exposition::{Exposition, labels};
 
 /// Limit of pairs, for a hundred plugins; refusals of further pairs are counted by code only.
 const PAIRS_MAX: usize = 256;
@@ -42,18 +41,16 @@ impl PluginRefusals {
         }
     }
 
-    /// Appends the sums over all cores to the metrics page.
-    pub(crate) fn render<'a>(cores: impl Iterator<Item = &'a Self>, text: &mut String) {
+    /// Writes the sums over all cores to the metrics page.
+    pub(crate) fn render<'a>(cores: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
         let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for pair in cores.flat_map(|core| &core.0) {
             let Some((plugin, code)) = pair.label.get() else { continue };
             *sums.entry((plugin, code.text())).or_default() += pair.count.value();
         }
-        prometheus::heading(PLUGIN_REFUSALS.name, PLUGIN_REFUSALS.help, PLUGIN_REFUSALS.kind, text);
+        page.family(PLUGIN_REFUSALS.name, PLUGIN_REFUSALS.help, PLUGIN_REFUSALS.kind);
         for ((plugin, code), count) in sums {
-            // Names of plugins have no characters to escape. Writing to a string cannot fail.
-            let name = PLUGIN_REFUSALS.name;
-            let _ = writeln!(text, "{name}{{plugin=\"{plugin}\",code=\"{code}\"}} {count}");
+            page.sample(&labels([("plugin", plugin), ("code", code)]), count);
         }
     }
 }
@@ -61,6 +58,7 @@ impl PluginRefusals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exposition::Format;
 
     #[test]
     fn refusals_are_counted_by_plugin_and_code_over_all_cores() {
@@ -69,8 +67,9 @@ mod tests {
         one.count("key-auth", ErrorCode::AuthInvalid);
         other.count("limit-count", ErrorCode::LimitExceeded);
         other.count("key-auth", ErrorCode::AuthMissing);
-        let mut text = String::new();
-        PluginRefusals::render([&one, &other].into_iter(), &mut text);
+        let mut page = Exposition::new(Format::Text);
+        PluginRefusals::render([&one, &other].into_iter(), &mut page);
+        let text = String::from_utf8(page.finish()).expect("text");
         let lines: Vec<&str> = text.lines().skip(2).collect();
         let expected = [
             "tollhouse_requests_refused_total{plugin=\"key-auth\",code=\"auth_invalid\"} 1",

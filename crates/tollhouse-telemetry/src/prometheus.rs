@@ -1,24 +1,20 @@
-//! The text exposition format 0.0.4 of Prometheus.
+//! Writes the cells of the catalogue to the metrics page.
 //!
 //! Label values are closed sets without characters to escape, and help texts come from the
 //! catalogue. No text from outside occurs.
 
 use crate::counters::{Counter, Family, Gauge, Label, SharedCounter, SharedGauge};
-use crate::histogram::{BOUNDS_MS, Histogram, SharedHistogram, Totals};
-
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+use crate::exposition::{Exposition, HistogramSample, labels};
+use crate::histogram::{
+    BOUNDS_MS, CLASSIC_BUCKETS, Histogram, MillisecondHistogram, SharedHistogram, Totals,
+};
 
 /// A metric that can be summed over cores and written as samples.
 pub(crate) trait Measure: 'static {
     const KIND: &'static str;
     const LABEL: Option<&'static str> = None;
 
-    fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self> + Clone, text: &mut String);
-}
-
-/// Appends the `HELP` and `TYPE` lines of a metric.
-pub(crate) fn heading(name: &str, help: &str, kind: &str, text: &mut String) {
-    text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    fn render<'a>(cells: impl Iterator<Item = &'a Self> + Clone, page: &mut Exposition);
 }
 
 macro_rules! number {
@@ -26,9 +22,9 @@ macro_rules! number {
         impl Measure for $cell {
             const KIND: &'static str = $kind;
 
-            fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self>, text: &mut String) {
+            fn render<'a>(cells: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
                 let sum: $sum = cells.map(Self::value).sum();
-                text.push_str(&format!("{name} {sum}\n"));
+                page.sample("", sum);
             }
         }
     };
@@ -43,54 +39,60 @@ impl<L: Label, const N: usize> Measure for Family<L, N> {
     const KIND: &'static str = "counter";
     const LABEL: Option<&'static str> = Some(L::NAME);
 
-    fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self> + Clone, text: &mut String) {
+    fn render<'a>(cells: impl Iterator<Item = &'a Self> + Clone, page: &mut Exposition) {
         for label in L::ALL {
             let sum: u64 = cells.clone().map(|family| family.get(*label).value()).sum();
-            text.push_str(&format!("{name}{{{}=\"{}\"}} {sum}\n", L::NAME, label.text()));
+            page.sample(&labels([(L::NAME, label.text())]), sum);
         }
     }
 }
 
-impl Measure for Histogram {
-    const KIND: &'static str = "histogram";
+macro_rules! durations {
+    ($cell:ty) => {
+        impl Measure for $cell {
+            const KIND: &'static str = "histogram";
 
-    fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self>, text: &mut String) {
-        render_histogram(name, cells.map(Self::totals), text);
-    }
+            fn render<'a>(cells: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
+                let mut totals = Totals::default();
+                cells.for_each(|cell| cell.add_to(&mut totals));
+                page.durations("", &totals, &[None; CLASSIC_BUCKETS]);
+            }
+        }
+    };
 }
 
-impl Measure for SharedHistogram {
+durations!(Histogram);
+durations!(SharedHistogram);
+
+impl Measure for MillisecondHistogram {
     const KIND: &'static str = "histogram";
 
-    fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self>, text: &mut String) {
-        render_histogram(name, cells.map(Self::totals), text);
+    fn render<'a>(cells: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
+        let mut totals = Totals::default();
+        cells.for_each(|cell| cell.add_to(&mut totals));
+        let bounds = BOUNDS_MS.map(|bound| bound as f64);
+        let sum = totals.sum_us as f64 / 1e3;
+        let counts = totals.classic();
+        let sample =
+            HistogramSample { bounds: &bounds, counts: &counts, sum, native: None, exemplars: &[] };
+        page.histogram("", &sample);
     }
-}
-
-fn render_histogram(name: &str, parts: impl Iterator<Item = Totals>, text: &mut String) {
-    let mut totals = Totals::default();
-    for part in parts {
-        totals.add(&part);
-    }
-    let mut cumulative = 0;
-    for (index, count) in totals.buckets.iter().enumerate() {
-        cumulative += count;
-        let bound = BOUNDS_MS.get(index).map_or_else(|| "+Inf".to_owned(), u64::to_string);
-        text.push_str(&format!("{name}_bucket{{le=\"{bound}\"}} {cumulative}\n"));
-    }
-    let (whole_ms, rest_us) = (totals.sum_us / 1_000, totals.sum_us % 1_000);
-    text.push_str(&format!("{name}_sum {whole_ms}.{rest_us:03}\n{name}_count {cumulative}\n"));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exposition::Format;
+    use crate::histogram::Observation;
     use crate::labels::ConnectionRefusal;
 
+    /// The samples of cells, without the heading.
     fn rendered<M: Measure>(cells: &[M]) -> String {
-        let mut text = String::new();
-        M::render("m", cells.iter(), &mut text);
-        text
+        let mut page = Exposition::new(Format::Text);
+        page.family("m", "", M::KIND);
+        page.take();
+        M::render(cells.iter(), &mut page);
+        String::from_utf8(page.finish()).expect("text")
     }
 
     #[test]
@@ -118,15 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_is_cumulative_with_sum_and_count() {
-        let histogram = Histogram::default();
-        histogram.observe_us(400);
-        histogram.observe_us(1_600);
-        histogram.observe_us(90_000_005);
-        let text = rendered(&[histogram]);
+    fn durations_are_seconds_and_shenyus_are_milliseconds() {
+        let (seconds, shenyus) = (Histogram::default(), MillisecondHistogram::default());
+        for ms in [1, 2, 90_005] {
+            seconds.observe_ms(ms);
+            shenyus.observe(Observation::of_ms(ms));
+        }
+        let text = rendered(&[seconds]);
+        assert!(text.starts_with("m_bucket{le=\"0.001\"} 1\nm_bucket{le=\"0.002\"} 2\n"), "{text}");
+        assert!(text.ends_with("m_bucket{le=\"+Inf\"} 3\nm_count 3\nm_sum 90.008\n"), "{text}");
+        let text = rendered(&[shenyus]);
         assert!(text.starts_with("m_bucket{le=\"1\"} 1\nm_bucket{le=\"2\"} 2\n"), "{text}");
-        assert!(text.ends_with(
-            "m_bucket{le=\"60000\"} 2\nm_bucket{le=\"+Inf\"} 3\nm_sum 90002.005\nm_count 3\n"
-        ));
+        assert!(text.ends_with("m_count 3\nm_sum 90008\n"), "{text}");
     }
 }

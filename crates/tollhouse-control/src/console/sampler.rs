@@ -65,7 +65,7 @@ impl Sampler {
     }
 
     fn take(&self, length: Duration, before: &Traffic, after: &Traffic, at_s: u64) {
-        let latencies = after.latencies.since(&before.latencies);
+        let durations = after.durations.since(&before.durations);
         let failures = ErrorCode::ALL.iter().enumerate().filter_map(|(index, code)| {
             // The difference stays correct when a counter wraps.
             let count = after.by_code[index].wrapping_sub(before.by_code[index]);
@@ -78,9 +78,9 @@ impl Sampler {
                 after.by_class[index].wrapping_sub(before.by_class[index])
             }),
             failures: failures.collect(),
-            p50_ms: latencies.quantile_ms(500),
-            p90_ms: latencies.quantile_ms(900),
-            p99_ms: latencies.quantile_ms(990),
+            p50_ms: durations.quantile_ms(500),
+            p90_ms: durations.quantile_ms(900),
+            p99_ms: durations.quantile_ms(990),
             connections: after.connections_open,
             received_bytes: after.received_bytes.wrapping_sub(before.received_bytes),
             sent_bytes: after.sent_bytes.wrapping_sub(before.sent_bytes),
@@ -156,7 +156,7 @@ mod tests {
         core.requests.increment(StatusClass::Success);
         core.requests.increment(StatusClass::ServerError);
         core.requests_failed.increment(ErrorCode::NoNodes);
-        core.latencies().observe_ms(7);
+        core.request_duration.observe_ms(7);
         let sampler = Sampler::new(Arc::clone(&metrics));
         sampler.take(Duration::from_secs(1), &before, &metrics.traffic(), 100);
         let seconds = &sampler.after(99)["seconds"];

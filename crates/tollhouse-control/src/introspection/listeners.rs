@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tollhouse_config::{Bootstrap, bootstrap};
 use tollhouse_net::listener_tls::{ListenerTls, ListenerTlsError};
 use tollhouse_net::local_name::HostNames;
-use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
+use tollhouse_telemetry::exposition::Format;
 use tollhouse_web::{Limits, Listener, Peer, host_and_origin, until_stopped};
 
 use super::state::Introspection;
@@ -199,6 +199,12 @@ pub(crate) async fn bind(
     }
 }
 
-async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
+async fn metrics(
+    State(introspection): State<Introspection>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::accepted(accept.unwrap_or_default());
+    let content_type = [(header::CONTENT_TYPE, format.content_type())];
+    (content_type, introspection.metrics.body(format))
 }

@@ -7,8 +7,8 @@ use serde_json::json;
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
 use tollhouse_telemetry::Metrics;
+use tollhouse_telemetry::exposition::Format;
 use tollhouse_telemetry::metrics::Downstream;
-use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use crate::metrics::MetricsPage;
 
@@ -30,7 +30,8 @@ pub fn for_plugins(
     }
     if catalogue.get("prometheus").is_some() {
         let page = page.clone();
-        let text = move || EndpointReply { content_type: METRICS_TYPE, body: page.text() };
+        let content_type = Format::Text.content_type();
+        let text = move || EndpointReply { content_type, body: page.text() };
         endpoints.insert(METRICS_PATH, Arc::new(text));
     }
     endpoints

@@ -7,7 +7,6 @@
 mod last_minute;
 mod polaris_names;
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use tollhouse_polaris::dialect::{Dialect, LATENCY_BOUNDS_US, MethodReading};
 use tollhouse_polaris::grpc;
 use tollhouse_registry::{Counts, Registry, State};
 use tollhouse_telemetry::catalogue::{Metric, registry as catalogue};
+use tollhouse_telemetry::exposition::{Exposition, Format, HistogramSample, Number, labels};
 
 pub use self::last_minute::LastMinute;
 
@@ -41,19 +41,20 @@ pub struct Sources {
 impl Sources {
     /// Page of the registry's own listener, with Polaris' names where they exist.
     pub fn polaris_page(&self) -> String {
-        let mut page = Page::default();
+        let mut page = Exposition::new(Format::Text);
+        let mut page = Page(&mut page);
         let state = self.registry.state_full();
         polaris_names::write(&mut page, self, &state);
         let calls = Metric { name: "client_rq_total", ..catalogue::CALLS };
         let seconds = Metric { name: "client_rq_duration_seconds", ..catalogue::CALL_SECONDS };
         page.calls(&calls, &seconds, "api", &self.dialect.readings());
         self.add_common(&mut page, &state);
-        page.text
+        String::from_utf8(page.0.take()).unwrap_or_default()
     }
 
-    /// The registry's part of the gateway's metrics page.
-    pub fn own_page(&self) -> String {
-        let mut page = Page::default();
+    /// Writes the registry's part of the gateway's metrics page.
+    pub fn write(&self, page: &mut Exposition) {
+        let mut page = Page(page);
         let state = self.registry.state_full();
         page.instances(&state);
         page.single(&catalogue::CLIENTS, self.registry.client_count());
@@ -61,10 +62,9 @@ impl Sources {
         let readings = self.dialect.readings();
         page.calls(&catalogue::CALLS, &catalogue::CALL_SECONDS, "method", &readings);
         self.add_common(&mut page, &state);
-        page.text
     }
 
-    fn add_common(&self, page: &mut Page, state: &State) {
+    fn add_common(&self, page: &mut Page<'_>, state: &State) {
         let members = self.registry.members().map_or(1, |members| members.len());
         page.single(&catalogue::MEMBERS, members);
         page.totals(state);
@@ -88,10 +88,12 @@ impl RegistrySlot {
         sources.as_ref().map(|sources| sources.registry.clone())
     }
 
-    /// The registry's part of the page; empty without a registry.
-    pub fn page(&self) -> String {
+    /// Writes the registry's part of the page; nothing without a registry.
+    pub fn write(&self, page: &mut Exposition) {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        sources.map(|sources| sources.own_page()).unwrap_or_default()
+        if let Some(sources) = sources {
+            sources.write(page);
+        }
     }
 }
 
@@ -101,28 +103,16 @@ impl std::fmt::Debug for RegistrySlot {
     }
 }
 
-#[derive(Default)]
-struct Page {
-    text: String,
-}
+struct Page<'a>(&'a mut Exposition);
 
-impl Page {
-    fn heading(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.text, "{name}{labels} {value}");
-    }
-
+impl Page<'_> {
     fn head(&mut self, metric: &Metric) {
-        self.heading(metric.name, metric.kind, metric.help);
+        self.0.family(metric.name, metric.help, metric.kind);
     }
 
-    fn single(&mut self, metric: &Metric, value: impl std::fmt::Display) {
+    fn single(&mut self, metric: &Metric, value: impl Into<Number>) {
         self.head(metric);
-        self.sample(metric.name, "", value);
+        self.0.sample("", value);
     }
 
     fn by<const LABELS: usize>(
@@ -133,7 +123,7 @@ impl Page {
     ) {
         self.head(metric);
         for (text, value) in values {
-            self.sample(metric.name, &format!("{{{label}=\"{text}\"}}"), value);
+            self.0.sample(&labels([(label, text)]), value);
         }
     }
 
@@ -147,14 +137,13 @@ impl Page {
                 ("isolated", counts.isolated),
             ];
             for (state, count) in states {
-                let labels = format!("{{namespace=\"{namespace}\",state=\"{state}\"}}");
-                self.sample(catalogue::INSTANCES.name, &labels, count);
+                let labels = labels([("namespace", namespace.as_str()), ("state", state)]);
+                self.0.sample(&labels, count);
             }
         }
         self.head(&catalogue::SERVICES);
         for (namespace, _, services) in &namespaces {
-            let labels = format!("{{namespace=\"{namespace}\"}}");
-            self.sample(catalogue::SERVICES.name, &labels, services);
+            self.0.sample(&labels([("namespace", namespace.as_str())]), *services);
         }
     }
 
@@ -203,35 +192,22 @@ impl Page {
         self.head(calls);
         for reading in readings {
             for (code, count) in &reading.calls {
-                let (method, code) = (reading.method, code.number());
-                let labels = format!("{{{label}=\"{method}\",code=\"{code}\"}}");
-                self.sample(calls.name, &labels, count);
+                let code = code.number().to_string();
+                self.0.sample(&labels([(label, reading.method), ("code", &code)]), *count);
             }
         }
         self.head(seconds);
+        let bounds = LATENCY_BOUNDS_US.map(|bound_us| bound_us as f64 / 1e6);
         for reading in readings {
-            self.latency(seconds.name, label, reading);
+            let sample = HistogramSample {
+                bounds: &bounds,
+                counts: &reading.classes,
+                sum: reading.total_us as f64 / 1e6,
+                native: None,
+                exemplars: &[],
+            };
+            self.0.histogram(&labels([(label, reading.method)]), &sample);
         }
-    }
-
-    fn latency(&mut self, name: &str, label: &str, reading: &MethodReading) {
-        let method = reading.method;
-        let mut below = 0;
-        for (count, bound_us) in reading.classes.iter().zip(LATENCY_BOUNDS_US) {
-            below += count;
-            let bound = bound_us as f64 / 1e6;
-            let labels = format!("{{{label}=\"{method}\",le=\"{bound}\"}}");
-            self.sample(&format!("{name}_bucket"), &labels, below);
-        }
-        let all: u64 = reading.classes.iter().sum();
-        let labels = format!("{{{label}=\"{method}\"}}");
-        self.sample(
-            &format!("{name}_bucket"),
-            &format!("{{{label}=\"{method}\",le=\"+Inf\"}}"),
-            all,
-        );
-        self.sample(&format!("{name}_sum"), &labels, reading.total_us as f64 / 1e6);
-        self.sample(&format!("{name}_count"), &labels, all);
     }
 }
 

@@ -56,18 +56,31 @@ impl AttemptRecord {
 }
 
 impl Record {
-    /// Resets the record and keeps the capacity of its vectors.
+    /// Resets the record and keeps the capacity of its vectors. Each field is written in place,
+    /// because every request pays for a move of the record.
     pub(crate) fn reset(&mut self) {
-        let mut next = Record {
-            attempts: std::mem::take(&mut self.attempts),
-            route_id: std::mem::take(&mut self.route_id),
-            service_id: std::mem::take(&mut self.service_id),
-            ..Record::default()
-        };
-        next.attempts.clear();
-        next.route_id.clear();
-        next.service_id.clear();
-        *self = next;
+        let Self {
+            started_ms,
+            status,
+            code,
+            body_bytes_sent,
+            bytes_sent,
+            attempts,
+            upstream_response_ms,
+            route_id,
+            route_count,
+            upstream_count,
+            service_id,
+            shenyu_type,
+        } = self;
+        (*started_ms, *status, *code) = (0, 0, None);
+        (*body_bytes_sent, *bytes_sent) = (0, 0);
+        attempts.clear();
+        *upstream_response_ms = None;
+        route_id.clear();
+        (*route_count, *upstream_count) = (0, 0);
+        service_id.clear();
+        *shenyu_type = None;
     }
 
     /// Records a node that sent no response, at a time of the core's clock.

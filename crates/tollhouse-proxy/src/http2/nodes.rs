@@ -99,7 +99,8 @@ impl OpeningGuard {
     fn share(&self, stream: Stream) {
         let (worker, key) = (&self.worker, &self.opening.key);
         let session = connection::client(worker, stream.is_encrypted());
-        let connection = Rc::new(NodeConnection::new(session, self.opening.bounds));
+        let counts = worker.metrics.nodes().counts(key.address);
+        let connection = Rc::new(NodeConnection::new(session, self.opening.bounds, counts));
         worker.node_connections.add(key, Rc::clone(&connection));
         let socket = UpstreamConnection::new(Link::new(stream), &worker.metrics);
         tokio::task::spawn_local(serve(Rc::clone(worker), key.clone(), connection, socket));

@@ -39,6 +39,7 @@ pub(super) async fn look_round(worker: Rc<Worker>) {
         let now_ms = worker.clock.refresh();
         worker.pools.sweep(now_ms);
         worker.cancellations.sweep(now_ms);
+        worker.metrics.nodes().sweep(now_ms);
         worker.metrics.upstream_connections_dead.add(worker.pools.take_found_dead());
         worker.snapshot.refresh();
         worker.flush_log();

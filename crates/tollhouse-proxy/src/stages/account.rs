@@ -1,11 +1,13 @@
 //! Last stage of every request: counters and the access log.
 
+use tollhouse_telemetry::histogram::Observation;
 use tollhouse_telemetry::labels::ShenyuType;
 use tollhouse_telemetry::object_counts::RequestOutcome;
+use tollhouse_telemetry::route_series::RouteRequest;
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
 
 use super::access_log;
-use super::recent::{self, Head};
+use super::recent::{self, Finished, Head};
 use crate::exchange::Exchange;
 use crate::worker::{Worker, failures};
 
@@ -42,11 +44,11 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
 
 /// Counts a request routed by ShenYu objects, under ShenYu's metric names.
 #[inline(never)]
-fn count_shenyu(cx: &Exchange<'_>, carried_as: ShenyuType, duration_ms: u64) {
+fn count_shenyu(cx: &Exchange<'_>, carried_as: ShenyuType, duration: Observation) {
     let metrics = cx.worker.metrics.shenyu();
     metrics.requests.increment();
     metrics.request_types.increment(carried_as);
-    metrics.latency.observe_us(duration_ms * 1000);
+    metrics.latency.observe(duration);
     if cx.state.record.code.is_some() {
         metrics.requests_thrown.increment();
     }
@@ -66,27 +68,21 @@ fn count_shenyu(cx: &Exchange<'_>, carried_as: ShenyuType, duration_ms: u64) {
 fn count(cx: &Exchange<'_>, head: Head) {
     let (worker, record) = (cx.worker, &cx.state.record);
     let metrics = &worker.metrics;
-    metrics.requests.increment(StatusClass::from_status(record.status));
-    if let Some(code) = record.code {
-        metrics.requests_failed.increment(code);
-        let plugin = &cx.state.plugins.prepared.refused_by;
-        if !plugin.is_empty() {
-            metrics.plugin_refusals().count(plugin, code);
-        }
-        if failures::is_reported(code) {
-            worker.failures.report(code, record);
-        }
-    }
-    let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
-    metrics.request_duration.observe_us(duration_ms * 1000);
-    metrics.latencies().observe_ms(duration_ms);
+    let class = StatusClass::from_status(record.status);
+    metrics.requests.increment(class);
     let outcome = match record.code.is_some() || record.status >= 500 {
         true => RequestOutcome::Failed,
         false => RequestOutcome::Succeeded,
     };
+    if let Some(code) = record.code {
+        count_failure(cx, code);
+    }
+    let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
+    let duration = Observation::of_ms(duration_ms);
+    metrics.request_duration.observe(duration);
     // Numbers are stored plus one, so that 0 means none without making the record larger.
     if let Some(number) = record.route_count.checked_sub(1) {
-        metrics.routes().count(number, outcome);
+        metrics.routes().count(number, RouteRequest { class, outcome, duration });
     }
     if let Some(number) = record.upstream_count.checked_sub(1) {
         metrics.upstreams().count(number, outcome);
@@ -94,13 +90,24 @@ fn count(cx: &Exchange<'_>, head: Head) {
     if let Some(number) = cx.state.plugins.consumer_count.checked_sub(1) {
         metrics.consumers().count(number, outcome);
     }
-    recent::keep(cx, head, duration_ms);
-    if let Some(upstream_ms) = record.upstream_response_ms {
-        metrics.upstream_duration.observe_us(upstream_ms * 1000);
-    }
+    recent::keep(cx, Finished { head, outcome, duration });
     if let Some(carried_as) = record.shenyu_type {
-        count_shenyu(cx, carried_as, duration_ms);
+        count_shenyu(cx, carried_as, duration);
     }
     metrics.downstream_received_bytes.add(cx.state.head.head_bytes as u64 + cx.body.received);
     metrics.downstream_sent_bytes.add(record.bytes_sent);
+}
+
+/// Counts a request that was refused or failed, by its code and by the plugin that refused it.
+#[cold]
+fn count_failure(cx: &Exchange<'_>, code: ErrorCode) {
+    let metrics = &cx.worker.metrics;
+    metrics.requests_failed.increment(code);
+    let plugin = &cx.state.plugins.prepared.refused_by;
+    if !plugin.is_empty() {
+        metrics.plugin_refusals().count(plugin, code);
+    }
+    if failures::is_reported(code) {
+        cx.worker.failures.report(code, &cx.state.record);
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollhouse_http::BodyLength;
 use tollhouse_shenyu_gateway::Again;
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_telemetry::histogram::Observation;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
 use super::attempt::error::{AttemptError, Blame};
@@ -48,7 +49,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         };
         let error = match (Attempt { way, picked: &picked }).run(cx).await {
             Ok(answer) => {
-                note_answer(cx, way, &picked);
+                note_answer(cx, way, &picked, &answer);
                 return Ok(answer);
             }
             Err(error) => error,
@@ -155,12 +156,19 @@ fn pick_now<'s>(
 
 /// Records the node's response for its health and for the log.
 #[inline]
-fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>) {
+fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, answer: &Answer) {
     let now_ms = cx.worker.clock.refresh();
     let status = cx.state.response.status;
     let record = &mut cx.state.record;
     let response_ms = now_ms.saturating_sub(record.started_ms);
     record.upstream_response_ms = Some(response_ms);
+    // The time of earlier attempts was that of other nodes.
+    let earlier_ms = record.attempts.last().map_or(0, |attempt| u64::from(attempt.failed_ms));
+    let time = Observation::of_ms(response_ms.saturating_sub(earlier_ms));
+    cx.worker.metrics.upstream_duration.observe(time);
+    if let Some(node) = &answer.connection.node {
+        node.answered(status, time);
+    }
     record.attempts.push(AttemptRecord::answered(picked.address(), status));
     record.status = status;
     let response_time = Duration::from_millis(response_ms);
@@ -183,6 +191,7 @@ fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &
         // Errors of the client say nothing about the node.
         _ => return,
     };
+    cx.worker.metrics.nodes().counts(picked.address()).fail();
     picked.note_failure(cx.worker.clock.unix_ms());
     way.upstream.state.report(picked, outcome, cx.worker.clock.now_ms());
 }

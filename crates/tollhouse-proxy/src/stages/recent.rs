@@ -1,6 +1,9 @@
 //! Keeps details of finished requests for operators: of every failure, and of a sample of the
-//! others.
+//! others. Those that have a trace become exemplars of their route's durations.
 
+use tollhouse_telemetry::exemplars::{Exemplar, TraceId};
+use tollhouse_telemetry::histogram::Observation;
+use tollhouse_telemetry::object_counts::RequestOutcome;
 use tollhouse_telemetry::recent::{
     ATTEMPTS_MAX, RecentAttempt, RecentRequest, SAMPLE_INTERVAL_MS, ShortText,
 };
@@ -15,27 +18,66 @@ pub(crate) enum Head {
     Refused,
 }
 
+/// A finished request, as it was counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Finished {
+    pub(crate) head: Head,
+    pub(crate) outcome: RequestOutcome,
+    pub(crate) duration: Observation,
+}
+
+/// Duration from which each request may become an exemplar, because a sample rarely has slow ones.
+const SLOW_MS: u64 = 250;
+
 /// Keeps a failed request, and a successful one once per sample interval. Other requests cost two
 /// comparisons.
 #[inline]
-pub(crate) fn keep(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
-    let (worker, record) = (cx.worker, &cx.state.record);
-    let has_failed = record.code.is_some() || record.status >= 500;
-    let now_ms = worker.clock.now_ms();
-    if has_failed || now_ms >= worker.next_sample_ms.get() {
-        if !has_failed {
-            worker.next_sample_ms.set(now_ms + SAMPLE_INTERVAL_MS);
-        }
-        write(cx, head, duration_ms);
+pub(crate) fn keep(cx: &Exchange<'_>, finished: Finished) {
+    let worker = cx.worker;
+    let is_due = worker.clock.now_ms() >= worker.next_sample_ms.get();
+    let has_failed = finished.outcome == RequestOutcome::Failed;
+    if has_failed || is_due || finished.duration.ms() >= SLOW_MS {
+        note(cx, finished);
     }
 }
 
 #[cold]
-fn write(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
+fn note(cx: &Exchange<'_>, finished: Finished) {
+    let (worker, now_ms) = (cx.worker, cx.worker.clock.now_ms());
+    let has_failed = finished.outcome == RequestOutcome::Failed;
+    if !has_failed && now_ms >= worker.next_sample_ms.get() {
+        worker.next_sample_ms.set(now_ms + SAMPLE_INTERVAL_MS);
+        write(cx, finished);
+    } else if has_failed {
+        write(cx, finished);
+    }
+    if finished.head == Head::Read
+        && let Some(trace) = trace(cx)
+    {
+        exemplar(cx, trace, finished.duration);
+    }
+}
+
+/// Trace of the client's request.
+fn trace(cx: &Exchange<'_>) -> Option<TraceId> {
+    let header = cx.state.head.fields.find(b"traceparent", cx.request_bytes())?;
+    TraceId::of_traceparent(header)
+}
+
+/// Has a request with a trace stand for requests of its route with a similar duration.
+pub(crate) fn exemplar(cx: &Exchange<'_>, trace: TraceId, duration: Observation) {
+    let Some(number) = cx.state.record.route_count.checked_sub(1) else { return };
+    let unix_ms = cx.worker.clock.unix_ms();
+    let exemplar = Exemplar { trace, duration_ms: duration.ms(), unix_ms };
+    cx.worker.metrics.routes().exemplar(number, exemplar);
+}
+
+fn write(cx: &Exchange<'_>, finished: Finished) {
+    let duration_ms = finished.duration.ms();
     let (state, record) = (&*cx.state, &cx.state.record);
     let host = &state.host[..state.host_bytes.min(state.host.len())];
     // After a refused head, the state still holds the previous request.
-    let (method, host, path) = match head {
+    let (method, host, path) = match finished.head {
         Head::Read => (cx.client_method(), host, cx.matched_path()),
         Head::Refused => (&b""[..], &b""[..], &b""[..]),
     };

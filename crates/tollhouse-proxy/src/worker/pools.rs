@@ -8,12 +8,14 @@ use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_stdx::Endpoint;
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::CoreHandle;
+use tollhouse_telemetry::node_series::NodeCounts;
 
 use crate::connection::link::Link;
 
@@ -107,6 +109,8 @@ pub struct UpstreamConnection {
     pub requests: u32,
     /// Whether the node has answered over the connection since it last failed.
     pub is_proven: bool,
+    /// Counts of the node; `None` if its answers are not counted here.
+    pub node: Option<Arc<NodeCounts>>,
     /// Stack that the connection returns to; `None` while it is idle there, and if it is not pooled.
     stack: Option<Rc<Stack>>,
     /// Counters of the core; `None` for a stream of a shared connection, which is not counted.
@@ -120,7 +124,7 @@ impl UpstreamConnection {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
         let metrics = Some(Rc::clone(metrics));
-        Box::new(Self { link, requests: 0, is_proven: false, stack: None, metrics })
+        Box::new(Self { link, requests: 0, is_proven: false, node: None, stack: None, metrics })
     }
 
     /// Key of the connection in the pool.
@@ -129,9 +133,10 @@ impl UpstreamConnection {
         self.stack.as_ref().map(|stack| &stack.key)
     }
 
-    /// Wraps a stream of a shared connection over which `requests` were sent.
-    pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
-        Box::new(Self { link, requests, is_proven: requests > 0, stack: None, metrics: None })
+    /// Wraps a stream of a shared connection to `node` over which `requests` were sent.
+    pub(crate) fn shared(link: Link, requests: u32, node: &Arc<NodeCounts>) -> Box<Self> {
+        let (is_proven, node) = (requests > 0, Some(Arc::clone(node)));
+        Box::new(Self { link, requests, is_proven, node, stack: None, metrics: None })
     }
 }
 
@@ -216,6 +221,7 @@ impl Pools {
         metrics: &Rc<CoreHandle>,
     ) -> Box<UpstreamConnection> {
         let mut connection = UpstreamConnection::new(link, metrics);
+        connection.node = Some(metrics.nodes().counts(key.address));
         connection.stack = Some(self.listed(key));
         connection
     }

@@ -1,5 +1,5 @@
-//! The metrics page in text format 0.0.4, produced in pieces, so that a large page is never in
-//! memory as a whole and locks are held only briefly.
+//! The metrics page, produced in pieces, so that a large page is never in memory as a whole and
+//! locks are held only briefly.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::family::Family;
 use super::process::{ProcessFacts, ProcessLines};
 use super::series::{BANDWIDTH_TYPES, LATENCY_TYPES, Series, histogram_cells};
 use super::traffic::{Group, Traffic, sum};
-use crate::access_log::number::push_number;
+use crate::exposition::{Exposition, HistogramSample};
 
 /// Size in bytes at which a piece is returned.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -17,8 +17,6 @@ const PIECE_BYTES: usize = 256 * 1024;
 pub struct Page {
     traffic: Arc<Traffic>,
     process: ProcessLines,
-    /// Upper bounds of the buckets, as values of the label `le`.
-    bounds: Vec<String>,
     /// Number of label sets of each metric when the page was started.
     ends: [usize; Family::COUNT],
     now_s: u64,
@@ -58,38 +56,33 @@ impl Page {
         ends: [usize; Family::COUNT],
         now_s: u64,
     ) -> Self {
-        let bounds = traffic.settings().buckets_ms().iter().map(f64::to_string);
-        let bounds = bounds.chain(["+Inf".to_owned()]).collect();
         let room = ends.into_iter().max().unwrap_or_default();
         let mut process = ProcessLines::new(&traffic.settings().prefix, facts, room);
         process.push_connections(&traffic.settings().prefix, &traffic.connection_counts());
-        Self { traffic, process, bounds, ends, now_s, at: Position::Part(0) }
+        Self { traffic, process, ends, now_s, at: Position::Part(0) }
     }
 
-    fn start(&mut self, part: usize, text: &mut Vec<u8>) {
+    fn start(&mut self, part: usize, page: &mut Exposition) {
         self.at = Position::Part(part + 1);
         match PARTS[part] {
-            Part::Process(index) => text.extend_from_slice(self.process.part(index).as_bytes()),
+            Part::Process(index) => self.process.write(index, page),
             Part::Family(family) if self.ends[family.index()] > 0 => {
                 let prefix = &self.traffic.settings().prefix;
-                let name = format!("{prefix}{}", family.name());
-                let heading =
-                    format!("# HELP {name} {}\n# TYPE {name} {}\n", family.help(), family.kind());
-                text.extend_from_slice(heading.as_bytes());
+                page.family(&format!("{prefix}{}", family.name()), family.help(), family.kind());
                 self.at = Position::Within(part, 0);
             }
             Part::Family(_) => {}
         }
     }
 
-    fn go_on(&mut self, part: usize, start: usize, text: &mut Vec<u8>) {
+    fn go_on(&mut self, part: usize, start: usize, page: &mut Exposition) {
         let Part::Family(family) = PARTS[part] else { return };
         let end = self.ends[family.index()];
         let mut next = start;
         let stopped = self.traffic.each_group(family, start, |group| {
             next += 1;
-            self.write(family, group, text);
-            next < end && text.len() < PIECE_BYTES
+            self.write_group(family, group, page);
+            next < end && page.len() < PIECE_BYTES
         });
         self.at = match stopped < end {
             true => Position::Within(part, stopped),
@@ -97,8 +90,8 @@ impl Page {
         };
     }
 
-    /// Writes the lines of one label set.
-    fn write(&self, family: Family, group: &Group, text: &mut Vec<u8>) {
+    /// Writes the samples of one label set.
+    fn write_group(&self, family: Family, group: &Group, page: &mut Exposition) {
         let settings = self.traffic.settings();
         let expire_s = settings.family(family).expire_s;
         let is_shown = |series: &Series| !series.is_expired(self.now_s, expire_s);
@@ -114,87 +107,47 @@ impl Page {
                 &shown
             }
         };
-        let labels = group[0].labels.as_bytes();
-        let name = [settings.prefix.as_bytes(), family.name().as_bytes()].concat();
+        let labels = &*group[0].labels;
+        let typed = |kind: &str| format!("type=\"{kind}\",{labels}");
         match family {
-            Family::Status => {
-                push_all(text, &[&name, b"{", labels, b"} "]);
-                push_line_end(text, sum(group, 0));
-            }
+            Family::Status => page.sample(labels, sum(group, 0)),
             Family::Bandwidth => {
                 for (cell, kind) in BANDWIDTH_TYPES.iter().enumerate() {
-                    let kind = kind.as_bytes();
-                    push_all(text, &[&name, b"{type=\"", kind, b"\",", labels, b"} "]);
-                    push_line_end(text, sum(group, cell));
+                    page.sample(&typed(kind), sum(group, cell));
                 }
             }
             Family::Latency => {
                 for (place, kind) in LATENCY_TYPES.iter().enumerate() {
-                    self.write_histogram(&name, kind, place, group, text);
+                    self.write_histogram(&typed(kind), place, group, page);
                 }
             }
         }
     }
 
     /// Writes one histogram, unless it is empty.
-    fn write_histogram(
-        &self,
-        name: &[u8],
-        kind: &str,
-        place: usize,
-        group: &Group,
-        text: &mut Vec<u8>,
-    ) {
-        let labels = group[0].labels.as_bytes();
+    fn write_histogram(&self, labels: &str, place: usize, group: &Group, page: &mut Exposition) {
+        let bounds = self.traffic.settings().buckets_ms();
         let base = place * histogram_cells(self.traffic.settings());
-        let buckets = self.bounds.len();
-        if (0..buckets).all(|bucket| sum(group, base + bucket) == 0) {
+        let last = base + bounds.len();
+        let counts: Vec<u64> = (base..=last).map(|cell| sum(group, cell)).collect();
+        if counts.iter().all(|count| *count == 0) {
             return;
         }
-        let start = text.len();
-        push_all(text, &[name, b"_bucket{type=\"", kind.as_bytes(), b"\",", labels, b",le=\""]);
-        let head = text[start..].to_vec();
-        text.truncate(start);
-        let mut cumulative = 0;
-        for (bucket, bound) in self.bounds.iter().enumerate() {
-            cumulative += sum(group, base + bucket);
-            push_all(text, &[&head, bound.as_bytes(), b"\"} "]);
-            push_line_end(text, cumulative);
-        }
-        let totals: [(&[u8], u64); 2] =
-            [(b"_count", cumulative), (b"_sum", sum(group, base + buckets))];
-        for (suffix, total) in totals {
-            let kind = kind.as_bytes();
-            push_all(text, &[name, suffix, b"{type=\"", kind, b"\",", labels, b"} "]);
-            push_line_end(text, total);
-        }
+        let sum = sum(group, last + 1) as f64;
+        let sample = HistogramSample { bounds, counts: &counts, sum, native: None, exemplars: &[] };
+        page.histogram(labels, &sample);
     }
-}
 
-impl Iterator for Page {
-    type Item = Vec<u8>;
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        if self.at == Position::Part(PARTS.len()) {
-            return None;
-        }
-        let mut text = Vec::new();
-        while text.len() < PIECE_BYTES {
+    /// Writes the next piece; `false` if nothing was left.
+    pub fn write(&mut self, page: &mut Exposition) -> bool {
+        let is_left = self.at != Position::Part(PARTS.len());
+        while page.len() < PIECE_BYTES {
             match self.at {
                 Position::Part(part) if part == PARTS.len() => break,
-                Position::Part(part) => self.start(part, &mut text),
-                Position::Within(part, start) => self.go_on(part, start, &mut text),
+                Position::Part(part) => self.start(part, page),
+                Position::Within(part, start) => self.go_on(part, start, page),
             }
         }
-        Some(text)
+        is_left
     }
-}
-
-fn push_all(text: &mut Vec<u8>, pieces: &[&[u8]]) {
-    pieces.iter().for_each(|piece| text.extend_from_slice(piece));
-}
-
-fn push_line_end(text: &mut Vec<u8>, value: u64) {
-    push_number(value, text);
-    text.push(b'\n');
 }

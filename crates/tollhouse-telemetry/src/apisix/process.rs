@@ -2,7 +2,7 @@
 //! format.
 
 use super::LABEL_SETS_MAX;
-use super::series::push_escaped;
+use crate::exposition::{Exposition, labels};
 
 /// Values of the metrics that are not about requests.
 #[derive(Debug, Clone, Default)]
@@ -70,25 +70,34 @@ const LABEL_SETS_DICT: &str = "prometheus-metrics";
 /// Memory per label set, in bytes: counters, text, and entries in tables.
 const LABEL_SET_BYTES: usize = 1536;
 
-/// The formatted lines, in the parts between the request metrics.
+/// A metric with its samples: labels in text form, and values.
+#[derive(Debug)]
+struct ProcessMetric {
+    name: String,
+    help: &'static str,
+    kind: &'static str,
+    samples: Vec<(String, u64)>,
+}
+
+/// The metrics, in the parts between the request metrics.
 #[derive(Debug)]
 pub(super) struct ProcessLines {
-    parts: [String; 3],
+    parts: [Vec<ProcessMetric>; 3],
 }
 
 impl ProcessLines {
     pub(super) fn new(prefix: &str, facts: &ProcessFacts<'_>, label_sets: usize) -> Self {
-        let mut lines = Lines { prefix, text: String::new() };
+        let mut lines = Lines { prefix, metrics: Vec::new() };
         lines.batches(facts);
         lines.store(facts);
-        let before_latency = std::mem::take(&mut lines.text);
+        let before_latency = std::mem::take(&mut lines.metrics);
         lines.requests(facts);
-        let before_status = std::mem::take(&mut lines.text);
+        let before_status = std::mem::take(&mut lines.metrics);
         lines.connections(facts);
         lines.node(facts);
         lines.room(label_sets);
         lines.nodes(facts);
-        Self { parts: [before_latency, before_status, lines.text] }
+        Self { parts: [before_latency, before_status, lines.metrics] }
     }
 
     /// Appends the connection counts of the stream routes.
@@ -96,48 +105,40 @@ impl ProcessLines {
         if counts.is_empty() {
             return;
         }
-        let mut lines = Lines { prefix, text: String::new() };
+        let mut lines = Lines { prefix, metrics: Vec::new() };
         let help = "Total number of connections handled per stream route in APISIX";
         lines.heading("stream_connection_total", help, "counter");
         for (route, count) in counts {
-            let name = format!("{prefix}stream_connection_total");
-            lines.text.push_str(&format!("{name}{{route=\"{route}\"}} {count}\n"));
+            lines.sample([("route", route)], *count);
         }
-        if let Some(last) = self.parts.last_mut() {
-            last.push_str(&lines.text);
-        }
+        self.parts[2].append(&mut lines.metrics);
     }
 
-    pub(super) fn part(&self, index: usize) -> &str {
-        &self.parts[index]
+    /// Writes one part.
+    pub(super) fn write(&self, part: usize, page: &mut Exposition) {
+        for metric in &self.parts[part] {
+            page.family(&metric.name, metric.help, metric.kind);
+            metric.samples.iter().for_each(|(labels, value)| page.sample(labels, *value));
+        }
     }
 }
 
 struct Lines<'a> {
     prefix: &'a str,
-    text: String,
+    metrics: Vec<ProcessMetric>,
 }
 
 impl Lines<'_> {
-    fn heading(&mut self, name: &str, help: &str, kind: &str) {
+    fn heading(&mut self, name: &str, help: &'static str, kind: &'static str) {
         let name = format!("{}{name}", self.prefix);
-        crate::prometheus::heading(&name, help, kind, &mut self.text);
+        self.metrics.push(ProcessMetric { name, help, kind, samples: Vec::new() });
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        self.text.push_str(self.prefix);
-        self.text.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            self.text.push_str(if index == 0 { "{" } else { "," });
-            self.text.push_str(label);
-            self.text.push_str("=\"");
-            push_escaped(&mut self.text, value.as_bytes());
-            self.text.push('"');
+    /// Adds a sample to the last metric.
+    fn sample<const N: usize>(&mut self, pairs: [(&str, &str); N], value: u64) {
+        if let Some(metric) = self.metrics.last_mut() {
+            metric.samples.push((labels(pairs), value));
         }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
-        self.text.push_str(&format!(" {value}\n"));
     }
 
     fn batches(&mut self, facts: &ProcessFacts<'_>) {
@@ -152,7 +153,7 @@ impl Lines<'_> {
                 ("route_id", &queue.route_id),
                 ("server_addr", &queue.server_addr),
             ];
-            self.sample(NAME, &labels, queue.entries);
+            self.sample(labels, queue.entries);
         }
     }
 
@@ -160,7 +161,7 @@ impl Lines<'_> {
         if !facts.modify_indexes.is_empty() {
             self.heading("etcd_modify_indexes", "Etcd modify index for APISIX keys", "gauge");
             for (key, index) in &facts.modify_indexes {
-                self.sample("etcd_modify_indexes", &[("key", key)], *index);
+                self.sample([("key", key)], *index);
             }
         }
         self.heading(
@@ -168,13 +169,13 @@ impl Lines<'_> {
             "Config server etcd reachable from APISIX, 0 is unreachable",
             "gauge",
         );
-        self.sample("etcd_reachable", &[], facts.is_store_reachable.into());
+        self.sample([], facts.is_store_reachable.into());
     }
 
     fn requests(&mut self, facts: &ProcessFacts<'_>) {
         const HELP: &str = "The total number of client requests since APISIX started";
         self.heading("http_requests_total", HELP, "gauge");
-        self.sample("http_requests_total", &[], facts.requests);
+        self.sample([], facts.requests);
     }
 
     fn connections(&mut self, facts: &ProcessFacts<'_>) {
@@ -190,20 +191,20 @@ impl Lines<'_> {
             ("waiting", seen.waiting),
             ("writing", seen.writing),
         ] {
-            self.sample(NAME, &[("state", state)], count);
+            self.sample([("state", state)], count);
         }
         self.heading(
             "nginx_metric_errors_total",
             "Number of nginx-lua-prometheus errors",
             "counter",
         );
-        self.sample("nginx_metric_errors_total", &[], 0);
+        self.sample([], 0);
     }
 
     fn node(&mut self, facts: &ProcessFacts<'_>) {
         self.heading("node_info", "Info of APISIX node", "gauge");
         let labels = [("hostname", facts.hostname), ("version", facts.version)];
-        self.sample("node_info", &labels, 1);
+        self.sample(labels, 1);
     }
 
     /// Reports the remaining label sets as memory, so that alerts on this memory work unchanged.
@@ -224,7 +225,7 @@ impl Lines<'_> {
         for (name, help, sets) in lines {
             self.heading(name, help, "gauge");
             let bytes = (sets * LABEL_SET_BYTES) as u64;
-            self.sample(name, &[("name", LABEL_SETS_DICT)], bytes);
+            self.sample([("name", LABEL_SETS_DICT)], bytes);
         }
     }
 
@@ -237,7 +238,7 @@ impl Lines<'_> {
         for node in &facts.nodes {
             let port = node.port.to_string();
             let labels = [("name", node.name.as_str()), ("ip", &node.ip), ("port", &port)];
-            self.sample(NAME, &labels, node.is_healthy.into());
+            self.sample(labels, node.is_healthy.into());
         }
     }
 }

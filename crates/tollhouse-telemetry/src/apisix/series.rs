@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use super::LABEL_BYTES_MAX;
 use super::family::{Family, Hidden, LabelName};
 use super::settings::Settings;
+use crate::exposition::push_escaped;
 
 /// Labels and measurements of one request.
 #[derive(Debug, Clone, Copy)]
@@ -210,18 +211,6 @@ fn push_label(text: &mut String, name: &str, value: &[u8]) {
     text.push_str("=\"");
     push_escaped(text, &value[..value.len().min(LABEL_BYTES_MAX)]);
     text.push('"');
-}
-
-/// Appends a label value with escaping; invalid UTF-8 becomes the replacement character.
-pub(super) fn push_escaped(text: &mut String, value: &[u8]) {
-    for character in String::from_utf8_lossy(value).chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '"' => text.push_str("\\\""),
-            '\n' => text.push_str("\\n"),
-            other => text.push(other),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::process::ProcessFacts;
 use super::series::{Series, Served};
 use super::settings::Settings;
 use crate::counters::SharedCounter;
+use crate::exposition::{Exposition, Format};
 
 /// Request counts of all cores, for the page with APISIX's metric names.
 #[derive(Debug)]
@@ -107,15 +108,20 @@ impl Traffic {
         self.folded.value()
     }
 
-    /// Starts a page, which yields its text in pieces, sorted by metric name.
+    /// Starts a page, which is written in pieces, sorted by metric name.
     pub fn page(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> Page {
         let ends = self.collect();
         Page::new(Arc::clone(self), facts, ends, now_s)
     }
 
-    /// Renders the whole page at once.
+    /// Renders the whole page at once as text.
     pub fn render(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> String {
-        let text: Vec<u8> = self.page(facts, now_s).flatten().collect();
+        let mut page = Exposition::new(Format::Text);
+        let mut text = Vec::new();
+        let mut pieces = self.page(facts, now_s);
+        while pieces.write(&mut page) {
+            text.extend(page.take());
+        }
         String::from_utf8(text).unwrap_or_default()
     }
 

@@ -4,9 +4,9 @@
 //! namespace and not by service, whose names clients make up.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 
 use tollhouse_registry::{Counts, State};
+use tollhouse_telemetry::exposition::Number;
 
 use super::last_minute::Calls;
 use super::{NAMESPACES_SHOWN_MAX, OTHER_NAMESPACES, Page, Sources, namespaces, open_connections};
@@ -22,7 +22,7 @@ struct Services {
 }
 
 /// Writes all registry metrics under Polaris' names.
-pub(super) fn write(page: &mut Page, sources: &Sources, state: &State) {
+pub(super) fn write(page: &mut Page<'_>, sources: &Sources, state: &State) {
     let mut names = Names { page, server: hostname() };
     names.namespaces(state);
     let clients = sources.registry.client_count();
@@ -34,30 +34,30 @@ pub(super) fn write(page: &mut Page, sources: &Sources, state: &State) {
         "Open connections of clients of the registry.",
         connections,
     );
-    names.gauge("config_conn_total", "Always 0: configuration files are not served.", 0);
+    names.gauge("config_conn_total", "Always 0: configuration files are not served.", 0u64);
     names.calls(&sources.last_minute.calls(&sources.dialect));
 }
 
-struct Names<'a> {
-    page: &'a mut Page,
+struct Names<'a, 'p> {
+    page: &'a mut Page<'p>,
     /// Host name of this machine, the label `server`.
     server: String,
 }
 
-impl Names<'_> {
+impl Names<'_, '_> {
     fn heading(&mut self, name: &str, help: &str) {
-        self.page.heading(name, "gauge", help);
+        self.page.0.family(name, help, "gauge");
     }
 
-    /// A sample with labels, each with a comma behind it.
-    fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
-        let labels = format!("{{{labels}polaris_server_instance=\"{}\"}}", self.server);
-        self.page.sample(name, &labels, value);
+    /// A sample of the current metric with labels, each with a comma behind it.
+    fn sample(&mut self, labels: &str, value: impl Into<Number>) {
+        let labels = format!("{labels}polaris_server_instance=\"{}\"", self.server);
+        self.page.0.sample(&labels, value);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Into<Number>) {
         self.heading(name, help);
-        self.sample(name, "", value);
+        self.sample("", value);
     }
 
     fn namespaces(&mut self, state: &State) {
@@ -85,7 +85,7 @@ impl Names<'_> {
             for (namespace, counts, count) in &namespaces {
                 let by = services.get(&**namespace).copied().unwrap_or_default();
                 let value = field(*counts, *count, by);
-                self.sample(name, &format!("namespace=\"{namespace}\","), value);
+                self.sample(&format!("namespace=\"{namespace}\","), value);
             }
         }
     }
@@ -96,7 +96,7 @@ impl Names<'_> {
         for calls in calls {
             for (code, count) in &calls.counts {
                 let code = format!("err_code=\"{}\",", code.number());
-                self.sample(name, &(api(calls) + &code), count);
+                self.sample(&(api(calls) + &code), *count);
             }
         }
         type Duration = fn(&Calls) -> u64;
@@ -117,7 +117,7 @@ impl Names<'_> {
         for (name, help, duration) in families {
             self.heading(name, help);
             for calls in calls.iter().filter(|calls| !calls.counts.is_empty()) {
-                self.sample(name, &api(calls), duration(calls) as f64 / 1e3);
+                self.sample(&api(calls), duration(calls) as f64 / 1e3);
             }
         }
     }

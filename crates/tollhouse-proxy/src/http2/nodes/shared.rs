@@ -8,12 +8,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_telemetry::node_series::NodeCounts;
 
 use crate::connection::link::Link;
 use crate::http2::session::{STREAMS_ASSUMED, Session};
@@ -57,6 +59,8 @@ pub(super) struct NodeConnection {
     /// Number of requests begun on the connection.
     requests: Cell<u32>,
     pub(super) bounds: KeepalivePool,
+    /// Counts of the node.
+    node: Arc<NodeCounts>,
 }
 
 /// Connection that is being opened, and the requests that wait for it.
@@ -241,8 +245,8 @@ impl SharedConnections {
 }
 
 impl NodeConnection {
-    pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool) -> Self {
-        Self { session, requests: Cell::new(0), bounds }
+    pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool, node: Arc<NodeCounts>) -> Self {
+        Self { session, requests: Cell::new(0), bounds, node }
     }
 
     /// A new stream on the connection, opened by the request head; `None` if the connection takes
@@ -264,7 +268,7 @@ impl NodeConnection {
         }
         self.requests.set(requests + 1);
         let link = Link::new(Http2Stream::unopened(Rc::clone(&self.session)));
-        Some(UpstreamConnection::shared(link, requests))
+        Some(UpstreamConnection::shared(link, requests, &self.node))
     }
 }
 

@@ -40,6 +40,13 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "renders the chart that is shipped",
     },
     GoTool {
+        name: "promtool",
+        module: "github.com/prometheus/prometheus/cmd/promtool",
+        // Version 3.16.0.
+        version: "v0.316.0",
+        reason: "checks alerts, and the metrics of a running gateway",
+    },
+    GoTool {
         name: "grpcurl",
         module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         version: "v1.9.3",
@@ -66,8 +73,23 @@ const GO_TOOLS: &[GoTool] = &[
     },
 ];
 
-/// The interoperability suite of grpc-go, server and client.
-const GRPC_SUITE_IN_GO: &str = "grpc-go";
+/// A program in Go whose source is in the tree, in a folder of its name; its `go.mod` pins the
+/// dependencies.
+struct GoProgram {
+    name: &'static str,
+    reason: &'static str,
+}
+
+const GO_PROGRAMS: &[GoProgram] = &[
+    GoProgram {
+        name: "grpc-go",
+        reason: "gRPC's interoperability suite, which goes through the gateway",
+    },
+    GoProgram {
+        name: "prometheus-scrape",
+        reason: "the parsers of Prometheus, which read the metrics page",
+    },
+];
 
 /// Folder of the clients' sources in the tree.
 const SOURCES: &str = "crates/tollhouse/tests/interop";
@@ -93,7 +115,9 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         for tool in GO_TOOLS {
             built(tool.name, install_go_tool(&place, tool));
         }
-        built(GRPC_SUITE_IN_GO, build_grpc_suite_in_go(&place));
+        for program in GO_PROGRAMS {
+            built(program.name, build_go_program(&place, program));
+        }
     }
     for program in java::PROGRAMS {
         built(program.name, java::build(&program, &place.root, &place.programs()));
@@ -154,20 +178,19 @@ fn build_go_client(place: &Place, version: &str) -> Result<()> {
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }
 
-/// Builds the suite as it is in the tree; its `go.mod` pins the dependencies.
-fn build_grpc_suite_in_go(place: &Place) -> Result<()> {
-    if !place.has(GRPC_SUITE_IN_GO) {
-        println!(
-            "{GRPC_SUITE_IN_GO}: building gRPC's interoperability suite, which goes through the gateway"
-        );
+/// Builds a program as it is in the tree.
+fn build_go_program(place: &Place, program: &GoProgram) -> Result<()> {
+    let GoProgram { name, reason } = program;
+    if !place.has(name) {
+        println!("{name}: building {reason}");
     }
-    let source = shell::workspace_root().join(SOURCES).join(GRPC_SUITE_IN_GO);
-    let copy = place.root.join("source").join(GRPC_SUITE_IN_GO);
+    let source = shell::workspace_root().join(SOURCES).join(name);
+    let copy = place.root.join("source").join(name);
     std::fs::create_dir_all(&copy)?;
     for file in ["main.go", "go.mod", "go.sum"] {
         std::fs::copy(source.join(file), copy.join(file)).with_context(|| file.to_owned())?;
     }
-    let program = place.programs().join(GRPC_SUITE_IN_GO);
+    let program = place.programs().join(name);
     let program = program.to_str().context("the target folder is not UTF-8")?;
     shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
 }
@@ -223,6 +246,14 @@ mod tests {
         let expected = "module a\n\ngo 1.19\n\nrequire github.com/polarismesh/polaris-go v1.6.1\n";
         assert_eq!(text, expected);
         assert!(go_manifest("module a\n", "v1.6.1").is_err());
+    }
+
+    #[test]
+    fn promtool_and_the_parsers_are_of_one_version() {
+        let file = shell::workspace_root().join(SOURCES).join("prometheus-scrape/go.mod");
+        let promtool = GO_TOOLS.iter().find(|tool| tool.name == "promtool").unwrap();
+        let required = format!("require github.com/prometheus/prometheus {}\n", promtool.version);
+        assert!(std::fs::read_to_string(file).unwrap().contains(&required));
     }
 
     #[test]

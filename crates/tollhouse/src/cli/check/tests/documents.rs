@@ -1,6 +1,9 @@
 //! Checks that the examples in README.md and docs/ are valid files.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use tollhouse_telemetry::catalogue;
 
 use super::super::*;
 
@@ -101,21 +104,76 @@ fn read_deployment(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Names in `text` that begin like our metrics.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let names = text.match_indices("tollhouse_").map(|(at, _)| {
+        let end = text[at..].find(|letter| !is_part(letter)).unwrap_or(text.len() - at);
+        &text[at..at + end]
+    });
+    names.collect()
+}
+
+/// Whether the metrics page has samples of this name.
+fn is_exported(name: &str) -> bool {
+    catalogue::metrics().any(|metric| {
+        let is_part = |rest: &str| match metric.kind {
+            "histogram" => ["", "_bucket", "_count", "_sum"].contains(&rest),
+            _ => rest.is_empty(),
+        };
+        name.strip_prefix(metric.name).is_some_and(is_part)
+    })
+}
+
 #[test]
-fn alerts_and_dashboards_ask_for_metrics_that_exist() {
-    let known = std::fs::read_to_string(root().join("docs/reference/metrics.md")).expect("a page");
-    for name in ["prometheus/alerts.yaml", "grafana/tollhouse.json"] {
+fn alerts_and_dashboards_ask_for_metrics_that_are_exported() {
+    for (name, at_least) in [
+        ("prometheus/alerts.yaml", 20),
+        ("grafana/tollhouse.json", 20),
+        ("grafana/tollhouse-routes.json", 6),
+        ("grafana/tollhouse-nodes.json", 6),
+    ] {
         let text = read_deployment(name);
-        let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-        let metrics = text.match_indices("tollhouse_").map(|(at, _)| {
-            let end = text[at..].find(|letter| !is_part(letter)).unwrap_or(text.len() - at);
-            text[at..at + end].trim_end_matches("_bucket")
-        });
-        let metrics: std::collections::BTreeSet<_> = metrics.collect();
-        assert!(metrics.len() > 5, "{name}: {metrics:?}");
-        for metric in metrics {
-            assert!(known.contains(&format!("`{metric}`")), "{name}: {metric}");
-        }
+        let metrics = metrics_in(&text);
+        assert!(metrics.len() >= at_least, "{name}: {metrics:?}");
+        let missing: Vec<_> = metrics.into_iter().filter(|metric| !is_exported(metric)).collect();
+        assert!(missing.is_empty(), "{name}: {missing:?}");
+    }
+}
+
+#[test]
+fn every_alert_links_to_a_section_of_its_own() {
+    const PAGE: &str = "docs/operate/troubleshooting.md";
+    let page = std::fs::read_to_string(root().join(PAGE)).expect("the document can be read");
+    let headings: BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .map(|heading| heading.to_lowercase())
+        .collect();
+    let alerts = read_deployment("prometheus/alerts.yaml");
+    let alerts: Vec<&str> = alerts.split("\n      - alert: ").skip(1).collect();
+    assert!(alerts.len() > 20, "{} alerts", alerts.len());
+    for alert in alerts {
+        let name = alert.lines().next().unwrap_or_default();
+        let link = format!("runbook_url: {PAGE}#{}", name.to_lowercase());
+        assert!(alert.lines().any(|line| line.trim() == link), "{name} has no {link}");
+        assert!(headings.contains(&name.to_lowercase()), "{PAGE} has no section {name}");
+    }
+}
+
+#[test]
+fn dashboards_are_json_with_panels_that_have_their_places_to_themselves() {
+    for name in ["tollhouse", "tollhouse-routes", "tollhouse-nodes"] {
+        let text = read_deployment(&format!("grafana/{name}.json"));
+        let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(dashboard["uid"], name);
+        let panels = dashboard["panels"].as_array().expect("panels");
+        let place = |panel: &serde_json::Value| {
+            (panel["gridPos"]["x"].to_string(), panel["gridPos"]["y"].to_string())
+        };
+        let places: BTreeSet<_> = panels.iter().map(place).collect();
+        let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].to_string()).collect();
+        assert_eq!((places.len(), ids.len()), (panels.len(), panels.len()), "{name}");
     }
 }
 

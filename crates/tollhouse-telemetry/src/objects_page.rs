@@ -1,8 +1,6 @@
 //! The part of the metrics page about routes, upstreams and nodes, written in pieces, so that the
 //! page of many routes is never in memory as a whole.
 
-use std::sync::Arc;
-
 use crate::catalogue::objects::ObjectMetric;
 use crate::counters::Label;
 use crate::exemplars::Exemplar;

@@ -96,8 +96,7 @@ impl Plugin for TcpLogger {
             return Err(format!("invalid server name {server_name:?} for the TLS handshake").into());
         }
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let (plugin, entries_max) = (Self::NAME, u64::MAX);
-        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || Server {
             tcp: TcpServer {
                 server_name: config.tls_options.unwrap_or_else(|| config.host.clone()),

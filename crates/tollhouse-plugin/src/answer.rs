@@ -110,7 +110,8 @@ impl Answer<'static> {
         // Rebuilt line by line, because the list is not covariant.
         let shared_headers = self.shared_headers;
         let (body, refusal, refused_by) = (self.body, self.refusal, self.refused_by);
-        let bare = Answer { body, shared_headers, refusal, refused_by, ..Answer::status(self.status) };
+        let bare =
+            Answer { body, shared_headers, refusal, refused_by, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();
         lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
     }

@@ -22,9 +22,9 @@
 //! dropped and counted like an entry that was not delivered. Before the first delivery the server is
 //! asked for its version, because versions up to 6 need the type `_doc` of documents.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -231,7 +231,9 @@ impl Delivery for Elasticsearch {
             header("Content-Type", "application/x-ndjson"),
             header("Accept", "application/vnd.elasticsearch+json"),
         ];
-        headers.retain(|(name, _)| self.headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name)));
+        headers.retain(|(name, _)| {
+            self.headers.iter().all(|(own, _)| !own.eq_ignore_ascii_case(name))
+        });
         headers.extend(self.headers.iter().cloned());
         let reply = self.bulk.post(headers, body).await?;
         accept_ok(&reply)?;

@@ -130,7 +130,11 @@ impl Plugin for GoogleCloudLogging {
         let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || {
             let client = HttpClient::new(TIMEOUT, config.ssl_verify.into(), REUSE);
-            CloudLogging { tokens: Tokens::new(account, client.clone()), client, log_id: config.log_id }
+            CloudLogging {
+                tokens: Tokens::new(account, client.clone()),
+                client,
+                log_id: config.log_id,
+            }
         });
         let entries = Entries::compile(BodyFields::default(), config.format, scope)?;
         let resource = serde_json::to_value(config.resource).map_err(|error| error.to_string())?;

@@ -318,7 +318,9 @@ fn topic(config: &Config) -> Topic {
 fn brokers(config: &Config) -> Vec<Address> {
     let listed = config.broker_list.iter().flatten();
     let listed = listed.map(|(host, port)| address(host, *port, None, config.tls.as_ref()));
-    listed.chain(addresses(config.brokers.as_deref().unwrap_or_default(), config.tls.as_ref())).collect()
+    listed
+        .chain(addresses(config.brokers.as_deref().unwrap_or_default(), config.tls.as_ref()))
+        .collect()
 }
 
 /// Returns the addresses of brokers, with their logins.

@@ -99,8 +99,8 @@ pub enum Severity {
 
 /// Names of severities, in upper and lower case.
 const SEVERITIES: [&str; 16] = [
-    "EMEGR", "emegr", "ALERT", "alert", "CRIT", "crit", "ERR", "err", "WARNING", "warning", "NOTICE",
-    "notice", "INFO", "info", "DEBUG", "debug",
+    "EMEGR", "emegr", "ALERT", "alert", "CRIT", "crit", "ERR", "err", "WARNING", "warning",
+    "NOTICE", "notice", "INFO", "info", "DEBUG", "debug",
 ];
 
 /// Plugin metadata: the address, and defaults for every conf.

@@ -136,11 +136,8 @@ impl Plugin for LokiLogger {
         let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || Loki::new(&config));
         let labels = config.log_labels.into_iter();
-        let labels = labels.map(|(name, written)| Label {
-            name,
-            value: Text::parse(&written),
-            written,
-        });
+        let labels =
+            labels.map(|(name, written)| Label { name, value: Text::parse(&written), written });
         let labels = labels.collect();
         let entries = Entries::compile(config.bodies, config.format, scope)?;
         Ok(Self { entries, labels, batches })
@@ -160,11 +157,7 @@ impl Plugin for LokiLogger {
             entry["route_id"] = json!("no-matched");
         }
         let labels = self.labels.iter().map(|label| label.of(cx)).collect();
-        let line = Line {
-            labels,
-            unix_ms: cx.transfer().started_unix_ms,
-            text: entry.to_string(),
-        };
+        let line = Line { labels, unix_ms: cx.transfer().started_unix_ms, text: entry.to_string() };
         let bytes = line.bytes();
         self.batches.log_sized(cx, line, bytes);
     }

@@ -31,12 +31,12 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
-use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::Verification;
 use crate::logging::batch::{Batches, Delivery, Failure};
 use crate::logging::queue::QueueConf;
 use crate::logging::socket::{LogServer, TcpServer};
 use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
+use crate::shared::confs::defaults::defaults;
+use crate::shared::dial::Verification;
 
 /// Configuration of `tcp-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]

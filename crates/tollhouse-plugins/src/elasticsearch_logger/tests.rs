@@ -28,9 +28,12 @@ fn logger(server: &TestServer, more: &Value) -> TestLogger {
 
 #[test]
 fn a_batch_is_a_bulk_request_with_an_action_for_each_document() {
-    for (version, kind) in
-        [("8.14.1", ""), ("7.0.0", ""), ("6.8.23", r#","_type":"_doc""#), ("5.6.16", r#","_type":"_doc""#)]
-    {
+    for (version, kind) in [
+        ("8.14.1", ""),
+        ("7.0.0", ""),
+        ("6.8.23", r#","_type":"_doc""#),
+        ("5.6.16", r#","_type":"_doc""#),
+    ] {
         let server = server(version, r#"{"errors":false}"#);
         let auth = json!({"username": "elastic", "password": "secret"});
         let mut logger = logger(&server, &json!({"auth": auth}));
@@ -92,7 +95,10 @@ fn bad_confs_are_refused() {
         (json!({"endpoint_addrs": [address], "field": {}}), r#"property "index" is required"#),
         (json!({"endpoint_addrs": [format!("{address}/")], "field": field}), "9200/\""),
         (json!({"endpoint_addrs": [address], "field": field, "headers": {}}), "at least 1"),
-        (json!({"endpoint_addrs": [address], "field": field, "auth": {"username": "a"}}), "required"),
+        (
+            json!({"endpoint_addrs": [address], "field": field, "auth": {"username": "a"}}),
+            "required",
+        ),
         (
             json!({"endpoint_addrs": [address], "field": {"index": "{%Q}"}}),
             r#"unknown conversion %Q in the time of index "{%Q}""#,

@@ -30,7 +30,8 @@ fn server(status: u16, expires_in: u64) -> TestServer {
     TestServer::start(move |request| {
         if request.starts_with("POST /token ") {
             let token = format!("token-{}", number.fetch_add(1, Ordering::SeqCst));
-            let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": expires_in});
+            let answer =
+                json!({"access_token": token, "token_type": "Bearer", "expires_in": expires_in});
             return reply(200, "", &answer.to_string());
         }
         reply(status, "", "{}")
@@ -170,9 +171,7 @@ fn an_unusable_file_is_named_without_its_content() {
 
 #[test]
 fn bad_confs_are_refused() {
-    let account = |key: &str| {
-        json!({"client_email": "a", "private_key": key, "project_id": "p", "token_uri": "http://a"})
-    };
+    let account = |key: &str| json!({"client_email": "a", "private_key": key, "project_id": "p", "token_uri": "http://a"});
     for (conf, inner) in [
         (json!({}), "matches none"),
         (json!({"auth_file": "a", "auth_config": account("k")}), "matches both"),

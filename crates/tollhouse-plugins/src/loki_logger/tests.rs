@@ -28,7 +28,8 @@ fn entries_with_equal_labels_are_one_stream() {
     assert_eq!(header(&request, "content-type"), Some("application/json"));
     assert_eq!(header(&request, "x-scope-orgid"), Some("team-a"));
     let labels = |host| json!({"job": "web", "host": host, "nothing": "$arg_nothing"});
-    let value = |path| json!(["1700000000000000000", format!(r#"{{"a":"{path}","route_id":"r1"}}"#)]);
+    let value =
+        |path| json!(["1700000000000000000", format!(r#"{{"a":"{path}","route_id":"r1"}}"#)]);
     let expected = json!({"streams": [
         {"stream": labels("one.test"), "values": [value("/1"), value("/3")]},
         {"stream": labels("two.test"), "values": [value("/2")]},

@@ -49,9 +49,7 @@ fn an_unknown_certificate_is_refused_unless_the_conf_says_otherwise() {
 
 #[test]
 fn bad_confs_are_refused() {
-    for field in
-        ["host", "port", "project", "logstore", "access_key_id", "access_key_secret"]
-    {
+    for field in ["host", "port", "project", "logstore", "access_key_id", "access_key_secret"] {
         let mut conf = conf(10_009, &json!({}));
         conf.as_object_mut().unwrap().remove(field);
         let refusal = Harness::refusal::<SlsLogger>(&conf);

@@ -63,7 +63,10 @@ fn a_batch_is_the_events_behind_each_other() {
     let request = server.next_request();
     let events = serde_json::Deserializer::from_str(body(&request)).into_iter::<Value>();
     let events: Vec<Value> = events.map(|event| event.unwrap()["event"].take()).collect();
-    assert_eq!(events, [json!({"a": "/1", "route_id": "r1"}), json!({"a": "/2", "route_id": "r1"})]);
+    assert_eq!(
+        events,
+        [json!({"a": "/1", "route_id": "r1"}), json!({"a": "/2", "route_id": "r1"})]
+    );
 }
 
 #[test]

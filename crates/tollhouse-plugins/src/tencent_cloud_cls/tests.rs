@@ -149,7 +149,9 @@ fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<TencentCloudCls>(&conf);
         assert_eq!(refusal, format!(r#"property "{field}" is required"#));
     }
-    for (field, value) in [("sample_ratio", json!(0)), ("sample_ratio", json!(2)), ("scheme", json!("ftp"))] {
+    for (field, value) in
+        [("sample_ratio", json!(0)), ("sample_ratio", json!(2)), ("scheme", json!("ftp"))]
+    {
         let mut conf = good.clone();
         conf[field] = value;
         assert_ne!(Harness::refusal::<TencentCloudCls>(&conf), "", "{conf}");

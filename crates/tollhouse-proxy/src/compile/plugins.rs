@@ -15,7 +15,8 @@ use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
 use tollhouse_plugin::{
-    BackgroundWork, Catalogue, Category, ConfError, PluginType, Scope, Services, UpstreamRef, absent,
+    BackgroundWork, Catalogue, Category, ConfError, PluginType, Scope, Services, UpstreamRef,
+    absent,
 };
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;

@@ -43,6 +43,7 @@ const PEERS: &[Peer] = &[
         package: "redis-server",
         reason: "counters that gateways share",
     },
+    Peer { program: "rsyslogd", package: "rsyslog", reason: "a receiver of log entries" },
     Peer { program: "etcd", package: "etcd-server", reason: "a store that gateways share" },
     Peer {
         program: "etcdctl",
@@ -72,6 +73,7 @@ const SERVICES: &[Service] = &[
     Service { name: "nginx", pid_file: "/run/nginx.pid" },
     Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
     Service { name: "redis-server", pid_file: "/run/redis/redis-server.pid" },
+    Service { name: "rsyslog", pid_file: "/run/rsyslogd.pid" },
     Service { name: "etcd", pid_file: "/run/etcd.pid" },
     Service { name: "mariadb", pid_file: "/run/mysqld/mysqld.pid" },
     Service { name: "postgresql", pid_file: "/run/postgresql/15-main.pid" },

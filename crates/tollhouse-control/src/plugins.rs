@@ -10,6 +10,7 @@ use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
 use tollhouse_stdx::MemoryBudget;
 
+use crate::process_log::process_log;
 use crate::secret_managers::SecretManagers;
 
 /// APISIX version that is reported to clients; ADC and others require at least 3.11.
@@ -107,6 +108,7 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.memory = Arc::clone(memory);
     services.background = tokio::runtime::Handle::try_current().ok();
+    services.own_log = Arc::clone(process_log().followers());
     let mut tls = bootstrap.listen.https.iter().map(|address| address.port());
     services.tls_port = tls.find(|port| *port != 0);
     services.skipped_plugins = bootstrap.skip_plugins.clone();

@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tollhouse_plugin::OwnLog;
 
 /// Limits of stored lines, and of their bytes in total.
 const LINES_MAX: usize = 500;
@@ -27,6 +28,7 @@ pub type SetFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub struct ProcessLog {
     buffer: Mutex<LogBuffer>,
     level: Mutex<Level>,
+    followers: Arc<OwnLog>,
     set_filter: OnceLock<SetFilter>,
 }
 
@@ -69,7 +71,12 @@ impl ProcessLog {
         let _ = self.set_filter.set(set_filter);
     }
 
-    /// Stores a line with the current time; the oldest lines are dropped when the buffer is full.
+    /// Plugins that receive the lines.
+    pub(crate) fn followers(&self) -> &Arc<OwnLog> {
+        &self.followers
+    }
+
+    /// Stores a line with the current time, and passes it to plugins; the oldest lines are dropped when the buffer is full.
     pub fn keep(&self, line: &str) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut end = line.len().min(LINE_BYTES_MAX);
@@ -77,6 +84,7 @@ impl ProcessLog {
             end -= 1;
         }
         let text = without_colours(&line[..end]);
+        self.followers.pass(&text);
         let mut buffer = lock(&self.buffer);
         while buffer.lines.len() == LINES_MAX || buffer.bytes + text.len() > BYTES_MAX {
             let Some(gone) = buffer.lines.pop_front() else { break };

@@ -33,6 +33,9 @@ pub struct Answer<'a> {
     pub body: AnswerBody<'a>,
     /// Reason of a refusal, for logs and metrics; `None` for any other answer.
     pub refusal: Option<RefusalKind>,
+    /// Name of the part that refused, for a plugin that runs others. Such a refusal counts whatever
+    /// its status is.
+    pub refused_by: Option<Box<str>>,
 }
 
 /// Why a plugin refuses a request. Each kind is an error code of the access log and the metrics.
@@ -56,6 +59,32 @@ pub enum RefusalKind {
     CircuitOpen,
     /// The plugin cannot do its work, for example because a server that it asks is away.
     PluginFailed,
+    /// No configured object matches the request.
+    NotFound,
+    /// No node may receive the request.
+    NoNodes,
+    /// A node that the plugin itself called failed.
+    UpstreamFailed,
+    /// A node that the plugin itself called did not answer in time.
+    UpstreamTimedOut,
+}
+
+impl RefusalKind {
+    /// Whether the plugin decided to refuse. The other kinds tell what happened elsewhere, so that
+    /// logs and metrics blame no plugin.
+    pub const fn is_a_decision(self) -> bool {
+        match self {
+            Self::AuthMissing
+            | Self::AuthInvalid
+            | Self::LimitExceeded
+            | Self::DeniedByRule
+            | Self::RequestInvalid
+            | Self::FaultInjected
+            | Self::CircuitOpen
+            | Self::PluginFailed => true,
+            Self::NotFound | Self::NoNodes | Self::UpstreamFailed | Self::UpstreamTimedOut => false,
+        }
+    }
 }
 
 /// Body of an answer.
@@ -82,8 +111,9 @@ impl Answer<'static> {
     pub fn borrowed<'a>(self) -> Answer<'a> {
         // Rebuilt line by line, because the list is not covariant.
         let shared_headers = self.shared_headers;
-        let (body, refusal) = (self.body, self.refusal);
-        let bare = Answer { body, shared_headers, refusal, ..Answer::status(self.status) };
+        let (body, refusal, refused_by) = (self.body, self.refusal, self.refused_by);
+        let bare =
+            Answer { body, shared_headers, refusal, refused_by, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();
         lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
     }
@@ -93,7 +123,7 @@ impl<'a> Answer<'a> {
     /// Returns an answer with the default body.
     pub fn status(status: u16) -> Self {
         let (headers, body) = (SmallVec::new(), AnswerBody::None);
-        Self { status, shared_headers: None, headers, body, refusal: None }
+        Self { status, shared_headers: None, headers, body, refusal: None, refused_by: None }
     }
 
     /// Returns an answer with a JSON object and a line end.
@@ -120,6 +150,13 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn refused(self, kind: RefusalKind) -> Self {
         Self { refusal: Some(kind), ..self }
+    }
+
+    /// Names the part that refused. An answer that names one already keeps its name.
+    #[must_use]
+    pub fn by(self, name: &str) -> Self {
+        let refused_by = self.refused_by.or_else(|| Some(name.into()));
+        Self { refused_by, ..self }
     }
 
     /// Appends a header line; existing lines with this name stay.

@@ -12,7 +12,7 @@ use tollhouse_model::secret::{
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
-use crate::plugin::{Category, Phases, Plugin, Remark, RunPolicy};
+use crate::plugin::{BackgroundWork, Category, MetadataSpec, Phases, Plugin, Remark, RunPolicy};
 use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
@@ -48,6 +48,10 @@ pub struct PluginType {
     pub expressions: &'static [&'static str],
     /// Function that returns warnings about a conf that satisfies the schema.
     pub remarks: fn(&Value) -> Vec<Remark>,
+    /// Secret fields of the plugin's metadata; `None` without metadata.
+    pub metadata_spec: Option<MetadataSpec>,
+    /// Function that starts the work of [`Plugin::start`].
+    pub start: fn(&Value, &Arc<Services>) -> Result<Option<BackgroundWork>, ConfError>,
     conf: Rules,
     metadata: Option<Rules>,
     identity: Option<Rules>,
@@ -159,7 +163,7 @@ impl PluginType {
     pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
-        let consumer = P::consumer();
+        let (consumer, metadata_spec) = (P::consumer(), P::metadata());
         Self {
             name: P::NAME,
             priority: P::PRIORITY,
@@ -175,7 +179,9 @@ impl PluginType {
             remarks: P::remarks,
             sent_to: P::SENT_TO,
             conf: Rules::new(schema),
-            metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
+            metadata: metadata_spec.map(|spec| Rules::new((spec.schema)())),
+            metadata_spec,
+            start: P::start,
             identity: consumer.map(|spec| Rules::new((spec.schema)())),
             consumer,
             build: |conf, scope| {

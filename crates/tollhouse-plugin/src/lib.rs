@@ -23,6 +23,7 @@ pub mod held;
 pub mod identity;
 pub mod log;
 pub mod memory;
+pub mod own_log;
 pub mod plugin;
 pub mod queues;
 pub mod response;
@@ -46,8 +47,10 @@ pub use held::HeldBody;
 pub use identity::{Carrier, Identities, Identity};
 pub use log::{LogContext, Transfer};
 pub use memory::Memory;
+pub use own_log::{LogFollower, OwnLog};
 pub use plugin::{
-    Category, Flow, MetadataSpec, Phases, Plugin, Remark, RunPolicy, Step, UpstreamRef,
+    BackgroundWork, Category, Flow, MetadataSpec, Phases, Plugin, Remark, RunPolicy, Step,
+    UpstreamRef,
 };
 pub use queues::{QueueGauge, Queues};
 pub use response::{BodyFilter, Effect, FilterFailure, Piece, ResponseContext, ResponseHead};

@@ -1,5 +1,8 @@
 //! Plugin trait: properties, configuration and phase methods of a plugin.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +17,7 @@ use crate::context::RequestContext;
 use crate::exchange::LocalFuture;
 use crate::log::LogContext;
 use crate::response::ResponseContext;
-use crate::scope::Scope;
+use crate::scope::{Scope, Services};
 
 /// Configured plugin: built once for each object that names it, and shared by all cores.
 ///
@@ -68,6 +71,18 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// Returns the spec of the plugin's metadata, if it has any.
     fn metadata() -> Option<MetadataSpec> {
         None
+    }
+
+    /// Starts work that the plugin does without a request, while its metadata exists. The work ends
+    /// when the returned value is dropped, which happens when the metadata changes.
+    ///
+    /// # Errors
+    /// If the metadata break a rule that their schema cannot express.
+    fn start(
+        _metadata: &Value,
+        _services: &Arc<Services>,
+    ) -> Result<Option<BackgroundWork>, ConfError> {
+        Ok(None)
     }
 
     /// Builds the plugin from a conf that satisfies the schema, with defaults filled in.
@@ -133,7 +148,7 @@ pub trait Plugin: Send + Sync + Sized + 'static {
 /// Warning about a valid conf that probably does not do what the operator expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Dotted path of the field in the conf.
+    /// Dotted path of the field in the conf; empty for the conf itself.
     pub field: &'static str,
     /// Reason for the warning, as part of a sentence.
     pub reason: &'static str,
@@ -256,17 +271,29 @@ pub enum UpstreamRef<'a> {
     Route,
 }
 
-/// JSON Schema of a plugin's metadata. The metadata is one object that applies to all uses of the
-/// plugin.
+/// Work of a plugin without requests; it ends when this is dropped.
+pub type BackgroundWork = Box<dyn Any + Send + Sync>;
+
+/// JSON Schema and secret fields of a plugin's metadata. The metadata is one object that applies to
+/// all uses of the plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataSpec {
     /// Function that returns the JSON Schema of the metadata.
     pub schema: fn() -> Value,
+    /// Dotted paths of the fields that are encrypted at rest.
+    pub encrypted: &'static [&'static str],
+    /// Dotted paths of the fields that decide where the encrypted ones are sent.
+    pub sent_to: &'static [&'static str],
 }
 
 impl MetadataSpec {
-    /// Returns the spec of metadata of type `T`.
+    /// Returns the spec of metadata of type `T` without secrets.
     pub fn new<T: JsonSchema>() -> Self {
-        Self { schema: SchemaOf::<T>::value }
+        Self::with_schema(SchemaOf::<T>::value)
+    }
+
+    /// Returns the spec of metadata without secrets, with this function for their schema.
+    pub fn with_schema(schema: fn() -> Value) -> Self {
+        Self { schema, encrypted: &[], sent_to: &[] }
     }
 }

@@ -11,6 +11,7 @@ use tollhouse_transcode::Protos;
 
 use crate::brand::Brand;
 use crate::catalogue::Catalogue;
+use crate::own_log::OwnLog;
 use crate::queues::Queues;
 
 /// Environment in which a conf is compiled: the object that contains it, and data of configuration
@@ -71,6 +72,8 @@ pub struct Services {
     pub tls_port: Option<u16>,
     /// Registry of queues of plugins that send in batches.
     pub queues: Arc<Queues>,
+    /// Lines of the process's own log.
+    pub own_log: Arc<OwnLog>,
     /// Memory budget for data that clients can make grow, such as cached answers.
     pub memory: Arc<MemoryBudget>,
     /// Resolver of references to secrets; with `None`, references stay unresolved.
@@ -112,6 +115,7 @@ impl Services {
             endpoints: HashMap::new(),
             tls_port: None,
             queues: Arc::default(),
+            own_log: Arc::default(),
             memory: MemoryBudget::unlimited(),
             secrets: None,
             skipped_plugins: Vec::new(),

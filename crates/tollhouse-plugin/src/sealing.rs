@@ -14,6 +14,7 @@ use tollhouse_model::encryption::{
 };
 
 use crate::catalogue::Catalogue;
+use crate::plugin::MetadataSpec;
 
 /// Sealed fields of an upstream: the private key of its client certificate.
 const UPSTREAM_FIELDS: &[&str] = &["tls.client_key"];
@@ -35,6 +36,9 @@ const KEEPER_SENT_TO: &[&str] = &[
     "auth_config.token_uri",
     "auth_config.entries_uri",
 ];
+
+/// Owner of the sealed fields of plugin metadata.
+const METADATA: &str = "plugin_metadata";
 
 /// Treatment of the private keys of certificates when the secrets of an object are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,12 +222,21 @@ pub fn hidden_values(
             let sent_to = match catalogue.get(owner.part) {
                 Some(plugin) => project(part, plugin.sent_to),
                 None if at.kind == Kind::Secret => project(part, KEEPER_SENT_TO),
+                None if owner.part == METADATA => {
+                    let spec = metadata_spec(at, catalogue);
+                    spec.map_or(Value::Null, |spec| project(part, spec.sent_to))
+                }
                 None => Value::Null,
             };
             all.push(HiddenValue { owner: owner.part.to_owned(), field, text, sent_to });
         }
     });
     all
+}
+
+/// Returns the secret fields of a plugin's metadata.
+fn metadata_spec(at: ObjectRef<'_>, catalogue: &Catalogue) -> Option<MetadataSpec> {
+    catalogue.get(at.id)?.metadata_spec
 }
 
 /// Calls `apply` with each part of an object that has secret fields, and the owner of the fields.
@@ -246,7 +259,10 @@ fn each_part(
             }
         }
         Kind::Secret => apply(object, of("secret"), KEEPER_FIELDS),
-        Kind::PluginMetadata => apply(object, of("plugin_metadata"), &[]),
+        Kind::PluginMetadata => {
+            let spec = metadata_spec(at, catalogue);
+            apply(object, of(METADATA), spec.map_or(&[], |spec| spec.encrypted));
+        }
         Kind::Ssl
         | Kind::Upstream
         | Kind::Route
@@ -311,6 +327,10 @@ mod tests {
             Some(ConsumerSpec::new::<Conf>())
         }
 
+        fn metadata() -> Option<MetadataSpec> {
+            Some(MetadataSpec { encrypted: &["store.password"], ..MetadataSpec::new::<Conf>() })
+        }
+
         fn compile(_: Conf, _: &Scope<'_>) -> Result<Self, crate::ConfError> {
             Ok(Self)
         }
@@ -355,6 +375,22 @@ mod tests {
                 PrivateKeys::Opened,
             );
             assert_eq!(object, plain, "{kind}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_metadata_are_those_of_the_plugin() {
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
+        let keyring = Keyring::new(["0123456789abcdef"]).expect("a key of sixteen letters");
+        for (plugin, is_sealed) in [("auth", true), ("other", false)] {
+            let at = ObjectRef::new(Kind::PluginMetadata, plugin);
+            let plain = json!({"store": {"password": "x", "user": "u"}});
+            let mut object = plain.clone();
+            hide(at, &mut object, &catalogue, &keyring);
+            assert_eq!(object["store"]["password"] != "x", is_sealed, "{plugin}");
+            assert_eq!(object["store"]["user"], "u");
+            unseal_stored(at, &mut object, &catalogue, &keyring);
+            assert_eq!(object, plain, "{plugin}");
         }
     }
 

@@ -99,7 +99,8 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
 /// Adds the warnings of a valid conf and of its expressions.
 fn warn(plugin: &PluginType, conf: &Value, path: &str, problems: &mut Problems) {
     for Remark { field, reason, hint } in (plugin.remarks)(conf) {
-        problems.push(Problem::warning(format!("{path}.{field}"), reason).with_hint(hint));
+        let path = if field.is_empty() { path.to_owned() } else { format!("{path}.{field}") };
+        problems.push(Problem::warning(path, reason).with_hint(hint));
     }
     for pattern in plugin.expressions {
         let mut visit = |value: &Value, field: String| {

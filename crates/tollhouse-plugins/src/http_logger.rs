@@ -19,7 +19,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,19 +27,13 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
-use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
-use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
+use crate::http_client::HttpClient;
+use crate::logging::batch::{Batches, Delivery, Failure};
+use crate::logging::http::{HttpServers, REUSE, URI_PATTERN, accept_below, header};
 use crate::logging::queue::QueueConf;
 use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
-
-/// Time for which an idle connection to the log server is kept.
-const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Connections kept at most. Few are needed, because the deliveries of one conf follow each other.
-const CONNECTIONS_MAX: usize = 5;
-/// Pattern of a URI with scheme and host.
-const URI_PATTERN: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";
 
 /// Configuration of `http-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -108,14 +101,15 @@ impl Plugin for HttpLogger {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let (plugin, entries_max) = (Self::NAME, u64::MAX);
-        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || Server {
-            target: Target::parse(&config.uri),
-            client: HttpClient::new(
-                Duration::from_secs(config.timeout),
-                config.ssl_verify.into(),
-                Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX },
+            servers: HttpServers::new(
+                [config.uri],
+                HttpClient::new(
+                    Duration::from_secs(config.timeout),
+                    config.ssl_verify.into(),
+                    REUSE,
+                ),
             ),
             authorization: config.auth_header,
             concat_method: config.concat_method,
@@ -139,8 +133,7 @@ impl Plugin for HttpLogger {
 }
 
 struct Server {
-    target: Result<Target, TargetError>,
-    client: HttpClient,
+    servers: HttpServers,
     authorization: Option<SecretText>,
     concat_method: ConcatMethod,
     is_single: bool,
@@ -150,26 +143,16 @@ impl Delivery for Server {
     type Entry = String;
 
     async fn deliver(&self, batch: &[String]) -> Result<(), Failure> {
-        let target = self.target.clone().map_err(DeliveryError::from)?;
         let content_type = match self.concat_method {
             ConcatMethod::Json => "application/json",
             ConcatMethod::NewLine => "text/plain",
         };
-        let mut headers = vec![("Content-Type".to_owned(), content_type.as_bytes().to_vec())];
+        let mut headers = vec![header("Content-Type", content_type)];
         if let Some(text) = self.authorization.as_ref().filter(|text| !text.as_bytes().is_empty()) {
-            headers.push(("Authorization".to_owned(), text.as_bytes().to_vec()));
+            headers.push(header("Authorization", text.as_bytes()));
         }
-        let call = Call {
-            method: b"POST".to_vec(),
-            path: target.path.clone().into_bytes(),
-            headers,
-            body: Bytes::from(self.put_together(batch)),
-            repeat: Repeat::ByMethod,
-        };
-        match self.client.send(&target, call).await.map_err(DeliveryError::from)?.status {
-            ..400 => Ok(()),
-            status => Err(DeliveryError::Status(status).into()),
-        }
+        let reply = self.servers.post(headers, self.put_together(batch)).await?;
+        Ok(accept_below(&reply, 400)?)
     }
 }
 

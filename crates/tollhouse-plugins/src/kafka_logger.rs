@@ -252,11 +252,8 @@ impl Plugin for KafkaLogger {
             (MetaFormat::Origin, true) => Shape::Original,
             (MetaFormat::Origin, false) => Shape::QuotedOriginal,
         };
-        let queue = QueueConf {
-            plugin: Self::NAME,
-            fields: &gathering(&config),
-            entries_max: config.producer_max_buffering,
-        };
+        let fields = gathering(&config);
+        let queue = QueueConf::new(Self::NAME, &fields).limited_to(config.producer_max_buffering);
         let batches = queue.open(scope, || topic(&config));
         let entries = Entries::compile(config.bodies, config.format, scope)?;
         Ok(Self { entries, shape, batches })
@@ -319,15 +316,19 @@ fn topic(config: &Config) -> Topic {
 }
 
 fn brokers(config: &Config) -> Vec<Address> {
-    let tls = config.tls.as_ref().map(|tls| Verification::from(tls.verify));
-    let address = |host: &str, port: u16, login: Option<Login>| {
-        let security = Security { tls, login: login.map(Arc::new) };
-        Address { host: host.to_owned(), port, security }
-    };
     let listed = config.broker_list.iter().flatten();
-    let listed = listed.map(|(host, port)| address(host, *port, None));
-    let described = config.brokers.iter().flatten();
-    let described = described.map(|broker| {
+    let listed = listed.map(|(host, port)| address(host, *port, None, config.tls.as_ref()));
+    listed
+        .chain(addresses(config.brokers.as_deref().unwrap_or_default(), config.tls.as_ref()))
+        .collect()
+}
+
+/// Returns the addresses of brokers, with their logins.
+pub(crate) fn addresses<'c>(
+    brokers: &'c [Broker],
+    tls: Option<&'c Tls>,
+) -> impl Iterator<Item = Address> + use<'c> {
+    brokers.iter().map(move |broker| {
         let login = broker.sasl_config.as_ref().map(|sasl| Login {
             mechanism: match sasl.mechanism {
                 SaslMechanism::Plain => Mechanism::Plain,
@@ -337,9 +338,14 @@ fn brokers(config: &Config) -> Vec<Address> {
             user: sasl.user.clone(),
             password: sasl.password.as_str().to_owned(),
         });
-        address(&broker.host, broker.port, login)
-    });
-    listed.chain(described).collect()
+        address(&broker.host, broker.port, login, tls)
+    })
+}
+
+fn address(host: &str, port: u16, login: Option<Login>, tls: Option<&Tls>) -> Address {
+    let tls = tls.map(|tls| Verification::from(tls.verify));
+    let security = Security { tls, login: login.map(Arc::new) };
+    Address { host: host.to_owned(), port, security }
 }
 
 #[cfg(test)]

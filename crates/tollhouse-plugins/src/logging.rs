@@ -1,13 +1,16 @@
 //! Shared code of logging plugins: log entries and their configuration (`entry.rs`, `format.rs`),
 //! bodies in entries (`bodies.rs`), and delivery in batches (`batch.rs`, bounded by `pending.rs`),
-//! also over sockets (`socket.rs`). Each plugin implements the delivery to its destination.
+//! also over sockets (`socket.rs`) and HTTP (`http.rs`). Each plugin implements the delivery to its destination.
 
 use std::sync::OnceLock;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
 pub(crate) mod batch;
@@ -16,17 +19,19 @@ mod entry;
 pub(crate) mod file;
 pub(crate) mod folder;
 mod format;
+pub(crate) mod http;
 pub(crate) mod kafka;
 pub(crate) mod pending;
 pub(crate) mod queue;
+pub(crate) mod rfc5424;
 pub(crate) mod socket;
 #[cfg(test)]
 pub(crate) mod test_logger;
 
-pub(crate) use entry::Entries;
+pub(crate) use entry::{Entries, EntryParts, Layout};
 
-/// Configuration of bodies in entries.
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Configuration of bodies in entries; by default, entries have none.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct BodyFields {
     /// Whether entries contain the request's body; off by default.
     #[serde(default)]
@@ -111,6 +116,12 @@ pub struct BatchMetadata {
     /// Largest number of entries that wait for delivery. Further entries are dropped.
     #[schemars(range(min = 1), extend("default" = pending::ENTRIES_MAX))]
     pub max_pending_entries: Option<u64>,
+}
+
+/// Returns the header line of Basic authentication (RFC 7617).
+pub(crate) fn basic_auth(user: &str, password: &SecretText) -> (String, Vec<u8>) {
+    let pair = STANDARD.encode(format!("{user}:{}", password.as_str()));
+    http::header("Authorization", format!("Basic {pair}"))
 }
 
 /// Returns the host name of the machine; `localhost` if it is unknown.

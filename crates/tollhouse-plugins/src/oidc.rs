@@ -5,7 +5,7 @@
 //! `engine.rs` decides about requests and builds answers for clients; `flow.rs` implements the
 //! login.
 
-mod assertion;
+pub(crate) mod assertion;
 mod cached;
 mod checks;
 mod client;
@@ -13,7 +13,7 @@ mod cookies;
 mod engine;
 mod error;
 mod flow;
-mod form;
+pub(crate) mod form;
 mod introspection;
 mod login;
 mod now;

@@ -93,7 +93,7 @@ impl Plugin for Prometheus {
     type Config = Config;
 
     fn metadata() -> Option<MetadataSpec> {
-        Some(MetadataSpec { schema: metadata_schema })
+        Some(MetadataSpec::with_schema(metadata_schema))
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {

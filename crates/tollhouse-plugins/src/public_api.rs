@@ -56,7 +56,7 @@ impl Plugin for PublicApi {
         let endpoint = path.and_then(|path| self.services.endpoints.get(path));
         match endpoint {
             Some(endpoint) if cx.method() == b"GET" => Step::wait(answer(Arc::clone(endpoint))),
-            _ => Answer::status(404).into(),
+            _ => Answer::status(404).refused(RefusalKind::NotFound).into(),
         }
     }
 }

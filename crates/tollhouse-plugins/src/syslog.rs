@@ -32,26 +32,17 @@ use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_net::connect::is_server_name;
 use tollhouse_plugin::{
-    Brand, Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext,
-    ResponseContext, Scope, Step,
+    Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
-use tollhouse_stdx::civil::CivilTime;
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::Verification;
 use crate::logging::batch::{Batches, Delivery, Failure};
 use crate::logging::queue::QueueConf;
-use crate::logging::socket::{Datagram, LogServer, TcpServer};
+use crate::logging::rfc5424::{FACILITY_SYSLOG, Message, SEVERITY_INFO, application};
+use crate::logging::socket::{LogServer, TcpServer, first_datagram};
 use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
-
-/// Facility SYSLOG (5) times 8, plus severity INFO (6): RFC 5424, section 6.2.1.
-const PRIORITY_VALUE: u8 = 46;
-
-/// Longest host in a message: RFC 5424, section 6.
-const HOST_BYTES_MAX: usize = 255;
-
-/// Length of date and time without fraction and zone: `1994-11-06T08:49:37`.
-const SECONDS_BYTES: usize = 19;
 
 /// Configuration of `syslog`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -138,8 +129,7 @@ impl Plugin for Syslog {
             return Err(format!("invalid server name {:?} for TLS", config.host).into());
         }
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let (plugin, entries_max) = (Self::NAME, u64::MAX);
-        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let queue = QueueConf::new(Self::NAME, &config.batch);
         let server_name = config.host.clone();
         let server = LogServer {
             host: config.host,
@@ -151,11 +141,7 @@ impl Plugin for Syslog {
             SocketType::Tcp => Server::Tcp(TcpServer { server, tls, server_name }),
             SocketType::Udp => Server::Udp(server),
         });
-        let application = match scope.services.brand {
-            Brand::Tollhouse => "tollhouse",
-            Brand::Apisix => "apisix",
-        };
-        Ok(Self { entries, batches, application })
+        Ok(Self { entries, batches, application: application(scope.services.brand) })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -167,30 +153,19 @@ impl Plugin for Syslog {
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {
-        let entry = self.entries.entry(cx);
-        let time = timestamp(cx.now().unix_ms);
-        let host = visible(&cx.variables().variable(&Variable::Host).unwrap_or_default());
-        let (application, process) = (self.application, std::process::id());
-        let message =
-            format!("<{PRIORITY_VALUE}>1 {time} {host} {application} {process} - - {entry}\n");
+        let entry = self.entries.entry(cx).to_string();
+        let message = Message {
+            facility: FACILITY_SYSLOG,
+            severity: SEVERITY_INFO,
+            unix_ms: cx.now().unix_ms,
+            host: &cx.variables().variable(&Variable::Host).unwrap_or_default(),
+            application: self.application,
+            structured: "-",
+            text: &entry,
+        };
+        let message = format!("{message}\n");
         self.batches.log(cx, message);
     }
-}
-
-/// Formats a time for a message: `1994-11-06T08:49:37.123Z`.
-fn timestamp(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1_000).unwrap_or(i64::MAX);
-    let date = CivilTime::from_unix_seconds(seconds).iso_date();
-    let date = String::from_utf8_lossy(&date[..SECONDS_BYTES]);
-    format!("{date}.{:03}Z", unix_ms % 1_000)
-}
-
-/// Returns a host with visible ASCII characters only, so that a client cannot change the message's
-/// other parts; `-` for none.
-fn visible(host: &[u8]) -> String {
-    let visible = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' };
-    let host: String = host.iter().take(HOST_BYTES_MAX).map(visible).collect();
-    if host.is_empty() { "-".to_owned() } else { host }
 }
 
 /// Syslog server of a conf.
@@ -205,15 +180,9 @@ impl Delivery for Server {
     async fn deliver(&self, batch: &[String]) -> Result<(), Failure> {
         match self {
             Self::Tcp(server) => server.send(batch.concat().as_bytes()).await,
-            Self::Udp(server) => server.send_datagrams(batch, first_message).await,
+            Self::Udp(server) => server.send_datagrams(batch, first_datagram).await,
         }
     }
-}
-
-/// Returns the first message, without the line feed that ends it in a stream.
-fn first_message(messages: &[String]) -> Datagram {
-    let text = messages.first().map(|message| message.trim_end().to_owned());
-    Datagram { entries: 1, text: text.unwrap_or_default() }
 }
 
 #[cfg(test)]

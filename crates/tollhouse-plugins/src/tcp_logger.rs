@@ -31,12 +31,12 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
-use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::Verification;
 use crate::logging::batch::{Batches, Delivery, Failure};
 use crate::logging::queue::QueueConf;
 use crate::logging::socket::{LogServer, TcpServer};
 use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
+use crate::shared::confs::defaults::defaults;
+use crate::shared::dial::Verification;
 
 /// Configuration of `tcp-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -96,8 +96,7 @@ impl Plugin for TcpLogger {
             return Err(format!("invalid server name {server_name:?} for the TLS handshake").into());
         }
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let (plugin, entries_max) = (Self::NAME, u64::MAX);
-        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || Server {
             tcp: TcpServer {
                 server_name: config.tls_options.unwrap_or_else(|| config.host.clone()),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::{ResponseContext, Source};
-use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
+use tollhouse_plugin::{
+    Exchange, Flow, LogContext, Phases, RefusalKind, RequestContext, Step, UpstreamRef,
+};
 use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::matching::{Engine, RpcType, UnknownRpcType};
@@ -17,7 +19,7 @@ use crate::links::{Choice, Link, Slot, Unmatched};
 use crate::plugin::{Needs, Run, Verdict};
 use crate::plugins::sign::signature::Applications;
 use crate::query;
-use crate::reply::reply;
+use crate::reply::{CHAIN, reply};
 use crate::target::Target;
 use crate::tcp::TcpTarget;
 use crate::terms::Terms;
@@ -157,7 +159,8 @@ impl Chain {
         // As in ShenYu before any filter, and without a body.
         if !query::is_uri(&cx.exchange().real_request_uri()) {
             let body = plugin::AnswerBody::Empty;
-            return Flow::from(plugin::Answer { body, ..plugin::Answer::status(BAD_URI_STATUS) });
+            let answer = plugin::Answer { body, ..plugin::Answer::status(BAD_URI_STATUS) };
+            return Flow::from(answer.refused(RefusalKind::RequestInvalid).by(CHAIN));
         }
         let Some(entrance) = &self.entrance else { return self.run_plugins(cx, None, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
@@ -227,7 +230,10 @@ impl Chain {
                 Verdict::Answered(answer) => return Flow::Answer(answer),
                 Verdict::Refused(answer) => return Flow::from(self.refusal(answer)),
                 // No proxy accepted the request.
-                Verdict::Next => return Flow::from(self.refusal(Answer::InvocationFailed)),
+                Verdict::Next => {
+                    let answer = self.refusal(Answer::InvocationFailed);
+                    return Flow::from(answer.refused(RefusalKind::NotFound));
+                }
                 Verdict::Anew(path) => match self.own_page(&path, cx).await {
                     Some(answer) => return Flow::from(answer),
                     None => turn.begin_anew(&path),
@@ -288,8 +294,15 @@ impl Chain {
                 (Choice::Unmatched, Unmatched::Named) => (named(Answer::SelectorNotFound), None),
                 (Choice::NoRule, Unmatched::Named) => (named(Answer::RuleNotFound), None),
             };
-            if !matches!(verdict, Verdict::Next) {
-                return (verdict, target);
+            match verdict {
+                Verdict::Next => {}
+                Verdict::Refused(answer) => {
+                    return (Verdict::answered(self.refusal_by(&link.name, answer)), target);
+                }
+                Verdict::Answered(answer) if answer.refusal.is_some() => {
+                    return (Verdict::answered(answer.by(&link.name)), target);
+                }
+                other => return (other, target),
             }
         }
         (Verdict::Next, None)
@@ -337,7 +350,9 @@ impl Chain {
             };
             match verdict {
                 Verdict::Answered(refusal) => return Err(refusal),
-                Verdict::Refused(answer) => return Err(Box::new(self.refusal(answer))),
+                Verdict::Refused(answer) => {
+                    return Err(Box::new(self.refusal_by(&link.name, answer)));
+                }
                 Verdict::Next | Verdict::Node | Verdict::Anew(_) => {}
             }
         }
@@ -345,7 +360,12 @@ impl Chain {
     }
 
     fn refusal<'o>(&self, answer: Answer) -> plugin::Answer<'o> {
-        reply(answer, None, self.terms.statuses)
+        self.refusal_by(CHAIN, answer)
+    }
+
+    /// Returns the answer of a plugin that refuses a request.
+    fn refusal_by<'o>(&self, name: &str, answer: Answer) -> plugin::Answer<'o> {
+        reply(answer, None, self.terms.statuses).by(name)
     }
 
     pub(crate) fn rpc_type(
@@ -375,7 +395,7 @@ fn remember_cross(cx: &mut RequestContext<'_>, cross: Option<CrossHeaders>) {
 
 impl Handler for Chain {
     fn name(&self) -> &'static str {
-        "shenyu"
+        CHAIN
     }
 
     fn phases(&self) -> Phases {

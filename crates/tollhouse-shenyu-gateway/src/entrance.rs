@@ -11,7 +11,7 @@ use tollhouse_shenyu::filters::{Cross, Filters, HEALTHY, OwnPath, collapse, fall
 
 use crate::actuator::Actuator;
 use crate::local::{self, LocalCall, LocalInterface};
-use crate::reply::reply;
+use crate::reply::{CHAIN, reply};
 
 const JSON: &[u8] = b"application/json";
 
@@ -150,7 +150,7 @@ impl Entrance {
     }
 
     fn refused<'o>(&self, answer: Answer) -> plugin::Answer<'o> {
-        reply(answer, None, self.statuses)
+        reply(answer, None, self.statuses).by(CHAIN)
     }
 }
 

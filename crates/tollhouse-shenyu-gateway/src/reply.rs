@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use tollhouse_plugin as plugin;
+use tollhouse_plugin::RefusalKind;
 use tollhouse_shenyu::answer::{Answer, Statuses};
 
 const JSON: &[u8] = b"application/json";
+
+/// Name of the refuser if no plugin of the chain refused.
+pub(crate) const CHAIN: &str = "shenyu";
 
 /// Returns an answer in ShenYu's words; `name` is the plugin to name in it.
 pub(crate) fn reply<'a>(
@@ -15,6 +19,49 @@ pub(crate) fn reply<'a>(
 ) -> plugin::Answer<'a> {
     plugin::Answer::text(answer.status(statuses), answer.body(name).into_bytes())
         .with_header("Content-Type", JSON)
+        .refused(kind(answer))
+}
+
+/// Returns the reason of a refusal, for logs and metrics.
+const fn kind(answer: Answer) -> RefusalKind {
+    match answer {
+        // ShenYu has one answer for a missing and a wrong credential.
+        Answer::IllegalAuthorization
+        | Answer::KeyIncorrect
+        | Answer::SignRefused(_)
+        | Answer::SignNotBase64(_)
+        | Answer::SignExpired(_)
+        | Answer::LocalKeyIncorrect => RefusalKind::AuthInvalid,
+        Answer::Forbidden(_) | Answer::ForbiddenWithoutCode => RefusalKind::DeniedByRule,
+        Answer::TooManyRequests | Answer::SentinelBlocked => RefusalKind::LimitExceeded,
+        Answer::BreakerOpen => RefusalKind::CircuitOpen,
+        Answer::PayloadTooLarge
+        | Answer::RequestTooLarge
+        | Answer::HeadersTooLarge
+        | Answer::ParameterError
+        | Answer::JsonBodyMissing
+        | Answer::DubboBodyMissing
+        | Answer::GrpcBodyMissing
+        | Answer::DecryptionFailed => RefusalKind::RequestInvalid,
+        Answer::RuleNotFound | Answer::SelectorNotFound | Answer::ContextPathIllegal => {
+            RefusalKind::NotFound
+        }
+        Answer::UrlNotFound | Answer::NoHealthyUpstream => RefusalKind::NoNodes,
+        Answer::InvocationFailed | Answer::ResponseError | Answer::RpcFailed => {
+            RefusalKind::UpstreamFailed
+        }
+        Answer::CallTimeout | Answer::BreakerTimeout | Answer::RpcTimeout => {
+            RefusalKind::UpstreamTimedOut
+        }
+        Answer::InternalException
+        | Answer::InternalServerError
+        | Answer::SecretKeyMissing
+        | Answer::KeyAuthUnconfigured
+        | Answer::MetadataError
+        | Answer::CryptorRequestLacks(_)
+        | Answer::CryptorResponseLacks(_)
+        | Answer::EncryptionFailed => RefusalKind::PluginFailed,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

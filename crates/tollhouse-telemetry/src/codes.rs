@@ -186,7 +186,7 @@ codes! {
         "The node closed the connection before its answer was complete.",
         "Look in the server's log for a crash, a restart, or an idle time-out shorter than the pool's.";
     UpstreamBadResponse = "upstream_bad_response", 502, Upstream,
-        "The node's answer is not HTTP, its framing is ambiguous, or it switches to a protocol that was not requested.",
+        "The node's answer is not HTTP, its framing is ambiguous, it switches to a protocol that was not requested, or an RPC call that a plugin made has failed.",
         "See whether the upstream's scheme is right; then fix the server.";
     UpstreamResponseHeadTooLarge = "upstream_response_head_too_large", 502, Upstream,
         "The header section of the answer is larger than the limit.",

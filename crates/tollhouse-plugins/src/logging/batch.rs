@@ -34,6 +34,17 @@ pub(crate) enum DeliveryError {
     /// The server answered the batch with this status.
     #[error("server returned status code[{0}]")]
     Status(u16),
+    /// The server answered the batch with this status and text.
+    #[error("server returned status code[{status}]: {reason:?}")]
+    Refused { status: u16, reason: String },
+    /// The server accepted the request and refused some of its entries.
+    #[error("the server refused {entries} entries: {reason:?}")]
+    PartlyRefused { entries: usize, reason: String },
+    #[error("no server is configured")]
+    NoServer,
+    /// The server that issues access tokens did not issue one.
+    #[error("failed to get an access token: {0}")]
+    Token(String),
     /// The peer of a socket did not take the batch.
     #[error("failed to send to {peer}: {error}")]
     Socket { peer: String, error: std::io::Error },

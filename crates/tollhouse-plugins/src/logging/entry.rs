@@ -40,7 +40,33 @@ struct PhaseData {
     response_body: Option<BodyCapture>,
 }
 
+/// Entry of an exchange, with the additional fields of `log_format_extra` apart.
+pub(crate) struct EntryParts {
+    pub layout: Layout,
+    pub fields: Map<String, Value>,
+    pub extra: Map<String, Value>,
+}
+
+/// Origin of an entry's fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Default,
+    /// Fields of a `log_format`.
+    Custom,
+}
+
+impl EntryParts {
+    /// Returns all fields; an additional field replaces one of the same name.
+    pub(crate) fn join(mut self) -> Map<String, Value> {
+        self.fields.extend(self.extra);
+        self.fields
+    }
+}
+
 impl Entries {
+    /// Phases of loggers whose entries never have bodies.
+    pub(crate) const PHASES_WITHOUT_BODIES: Phases = Phases::RESPONSE.union(Phases::LOG);
+
     /// Phases in which entries are collected and written.
     pub(crate) const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
 
@@ -104,13 +130,20 @@ impl Entries {
     }
 
     pub(crate) fn entry(&self, cx: &mut LogContext<'_>) -> Value {
+        Value::Object(self.parts(cx).join())
+    }
+
+    /// Returns the entry with its additional fields apart, for plugins that arrange the default
+    /// fields in their own way.
+    pub(crate) fn parts(&self, cx: &mut LogContext<'_>) -> EntryParts {
         let seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
-        let mut entry = match &self.shape {
-            Shape::Default => self.default_entry(cx, &seen),
-            Shape::Own(fields) => own_entry(fields, cx, &seen),
+        let (layout, fields) = match &self.shape {
+            Shape::Default => (Layout::Default, self.default_entry(cx, &seen)),
+            Shape::Own(fields) => (Layout::Custom, own_entry(fields, cx, &seen)),
         };
-        self.extra.add_to(&mut entry, &|name, variable| value_of(cx, &seen, name, variable));
-        Value::Object(entry)
+        let mut extra = Map::new();
+        self.extra.add_to(&mut extra, &|name, variable| value_of(cx, &seen, name, variable));
+        EntryParts { layout, fields, extra }
     }
 
     /// Returns the request as text: request line, headers, and the body if it was stored.

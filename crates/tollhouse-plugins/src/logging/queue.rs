@@ -13,13 +13,29 @@ use super::pending::ENTRIES_MAX;
 
 /// Fields of a conf about its queue, with the limit of entries.
 pub(crate) struct QueueConf<'a> {
-    pub plugin: &'static str,
-    pub fields: &'a BatchFields,
-    /// Upper bound of waiting entries, whatever metadata says.
-    pub entries_max: u64,
+    plugin: &'static str,
+    fields: &'a BatchFields,
+    entries_max: u64,
+    /// Settings of the destination that the conf does not contain, such as those of metadata.
+    destination: String,
 }
 
-impl QueueConf<'_> {
+impl<'a> QueueConf<'a> {
+    /// Returns the settings of a plugin's queue.
+    pub(crate) fn new(plugin: &'static str, fields: &'a BatchFields) -> Self {
+        Self { plugin, fields, entries_max: u64::MAX, destination: String::new() }
+    }
+
+    /// Sets an upper bound of waiting entries, whatever metadata says.
+    pub(crate) fn limited_to(self, entries_max: u64) -> Self {
+        Self { entries_max, ..self }
+    }
+
+    /// Names a destination that the conf does not contain; another one gets another queue.
+    pub(crate) fn sent_to(self, destination: String) -> Self {
+        Self { destination, ..self }
+    }
+
     /// Returns the queue of this conf; `deliver` builds its destination.
     pub(crate) fn open<D: Delivery>(
         self,
@@ -29,7 +45,8 @@ impl QueueConf<'_> {
         let pending_max = scope.metadata_field("max_pending_entries").and_then(Value::as_u64);
         let pending_max = pending_max.unwrap_or(ENTRIES_MAX as u64).min(self.entries_max);
         let pending_max = usize::try_from(pending_max).unwrap_or(usize::MAX);
-        let key = format!("{}#{pending_max}", scope.identity(self.plugin));
+        let identity = scope.identity(self.plugin);
+        let key = format!("{identity}#{pending_max}#{}", self.destination);
         scope.keep(&key, || {
             let outlet = Outlet::from_services(scope.services);
             let options = QueueOptions { owner: scope.owner, pending_max };
@@ -41,8 +58,15 @@ impl QueueConf<'_> {
 impl<D: Delivery<Entry = String>> Batches<D> {
     /// Adds the entry of an exchange to the next batch.
     pub(crate) fn log(&self, cx: &LogContext<'_>, entry: String) {
-        self.note_origin(|| origin(cx));
         let bytes = entry.len();
+        self.log_sized(cx, entry, bytes);
+    }
+}
+
+impl<D: Delivery> Batches<D> {
+    /// Adds the entry of an exchange, of `bytes` bytes, to the next batch.
+    pub(crate) fn log_sized(&self, cx: &LogContext<'_>, entry: D::Entry, bytes: usize) {
+        self.note_origin(|| origin(cx));
         self.push(entry, bytes);
     }
 }

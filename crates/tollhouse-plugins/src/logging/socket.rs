@@ -122,6 +122,12 @@ impl TcpServer {
     }
 }
 
+/// Returns the first entry, without the line feed that ends it in a stream.
+pub(crate) fn first_datagram(entries: &[String]) -> Datagram {
+    let text = entries.first().map(|entry| entry.trim_end().to_owned());
+    Datagram { entries: 1, text: text.unwrap_or_default() }
+}
+
 /// Returns the JSON array of the entries from the front that fit into one datagram.
 pub(crate) fn array_datagram(entries: &[String]) -> Datagram {
     // One bracket before the entries; one byte after each, a comma or the last bracket.

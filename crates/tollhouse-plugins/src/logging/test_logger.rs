@@ -1,9 +1,12 @@
 //! Logging plugin for tests, with a runtime of its own for deliveries.
 
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
 use tollhouse_plugin::{Catalogue, Plugin, PluginType, Services, Transfer};
 
@@ -39,6 +42,55 @@ impl TestLogger {
     /// Drops the plugin, which then delivers what it has collected.
     pub(crate) fn end(self) -> Runtime {
         self.runtime
+    }
+}
+
+/// Connection that a log server over TLS received.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TlsDelivery {
+    /// Server name in the handshake.
+    pub server_name: Option<String>,
+    pub text: String,
+    /// Whether the client closed the connection in order.
+    pub is_ended: bool,
+}
+
+/// Log server over TLS that accepts one connection. Its certificate is for `other.test`, signed by
+/// itself.
+pub(crate) struct TlsServer {
+    pub address: SocketAddr,
+    listener: TcpListener,
+    tls: ListenerTls,
+}
+
+impl TlsServer {
+    pub(crate) fn new() -> Self {
+        let made =
+            rcgen::generate_simple_self_signed(["other.test".to_owned()]).expect("a certificate");
+        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let tls = ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), None).expect("a pair");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        Self { address, listener, tls }
+    }
+
+    /// Accepts a connection and reads it to its end.
+    pub(crate) fn serve(self, runtime: &Runtime) -> Receiver<TlsDelivery> {
+        let (sender, received) = mpsc::channel();
+        let Self { listener, tls, .. } = self;
+        runtime.spawn(async move {
+            listener.set_nonblocking(true).expect("a socket");
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let (stream, _) = listener.accept().await.expect("a connection");
+            // A client that does not trust the certificate ends the handshake.
+            let Ok(mut stream) = tls.accept(stream).await else { return };
+            let server_name = stream.get_ref().1.server_name().map(str::to_owned);
+            let mut text = String::new();
+            let end = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut text).await;
+            // The receiver is gone after a failure.
+            let _ = sender.send(TlsDelivery { server_name, text, is_ended: end.is_ok() });
+        });
+        received
     }
 }
 

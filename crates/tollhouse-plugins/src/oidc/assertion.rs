@@ -119,17 +119,22 @@ impl Signer {
     /// Signs an assertion for `endpoint`, which can be used once. `None` if the system's random
     /// number generator fails.
     pub(crate) fn sign(&self, client_id: &str, endpoint: &str, now_s: u64) -> Option<String> {
+        self.sign_claims(&json!({
+            "iss": client_id, "sub": client_id,
+            "aud": self.audience.as_deref().unwrap_or(endpoint),
+            "jti": token()?, "iat": now_s, "exp": now_s.saturating_add(self.lifetime_s),
+        }))
+    }
+
+    /// Signs an assertion with these claims only. `None` if the system's random number generator
+    /// fails.
+    pub(crate) fn sign_claims(&self, claims: &Value) -> Option<String> {
         let mut header = json!({"typ": "JWT", "alg": self.algorithm.name()});
         if let Some(key_id) = &self.key_id {
             header["kid"] = key_id.as_str().into();
         }
-        let claims = json!({
-            "iss": client_id, "sub": client_id,
-            "aud": self.audience.as_deref().unwrap_or(endpoint),
-            "jti": token()?, "iat": now_s, "exp": now_s.saturating_add(self.lifetime_s),
-        });
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let text = format!("{}.{}", part(&header), part(&claims));
+        let text = format!("{}.{}", part(&header), part(claims));
         let signature = self.key.sign(self.algorithm, text.as_bytes())?;
         Some(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }

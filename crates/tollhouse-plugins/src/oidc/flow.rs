@@ -281,7 +281,8 @@ impl Login {
             .authorization_endpoint
             .as_deref()
             .ok_or_else(|| away(&Unavailable::new("authorization", "no endpoint is known")))?;
-        let origin = origin(cx).ok_or_else(|| Box::new(Answer::status(400)))?;
+        let origin = origin(cx)
+            .ok_or_else(|| Box::new(Answer::status(400).refused(RefusalKind::RequestInvalid)))?;
         let path = cx.path();
         let path = match self.callback.is(path) {
             // A login restarts on the way back, and the path already has the suffix.

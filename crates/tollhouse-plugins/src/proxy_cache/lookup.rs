@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::{Answer, Flow, RequestContext, Step};
+use tollhouse_plugin::{Answer, Flow, RefusalKind, RequestContext, Step};
 
 use super::conditional::{Conditions, NAMES, Validators};
 use super::directives::Directives;
@@ -176,7 +176,7 @@ impl ProxyCache {
         // Only where nothing is kept: for what is kept and too old the node is asked.
         if status == "MISS" && directives.is_some_and(|it| it.has("only-if-cached")) {
             cx.remember(Progress { status: Some("MISS"), pending: None });
-            return Answer::status(504).into();
+            return Answer::status(504).refused(RefusalKind::RequestInvalid).into();
         }
         let plan = self.plan(cx, key, index);
         let mut pending =

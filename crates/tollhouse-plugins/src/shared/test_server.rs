@@ -15,7 +15,7 @@ type Answer = dyn Fn(&str) -> String + Send + Sync;
 /// Test server; its threads end with their connections.
 pub(crate) struct TestServer {
     address: SocketAddr,
-    requests: Mutex<Receiver<String>>,
+    requests: Mutex<Receiver<Vec<u8>>>,
     connections: Arc<AtomicUsize>,
 }
 
@@ -48,8 +48,13 @@ impl TestServer {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns the next request as it arrived.
+    /// Returns the next request as text.
     pub(crate) fn next_request(&self) -> String {
+        String::from_utf8_lossy(&self.next_bytes()).into_owned()
+    }
+
+    /// Returns the next request as it arrived.
+    pub(crate) fn next_bytes(&self) -> Vec<u8> {
         let requests = self.requests.lock().expect("no test panicked here");
         requests.recv_timeout(PATIENCE).expect("a request")
     }
@@ -77,10 +82,10 @@ pub(crate) fn body(request: &str) -> &str {
     request.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
-fn serve(mut stream: TcpStream, answer: &Arc<Answer>, sender: &Sender<String>) {
+fn serve(mut stream: TcpStream, answer: &Arc<Answer>, sender: &Sender<Vec<u8>>) {
     let mut kept = Vec::new();
     while let Some(request) = next(&mut stream, &mut kept) {
-        let answered = answer(&request);
+        let answered = answer(&String::from_utf8_lossy(&request));
         // The test may have ended already.
         let _ = sender.send(request);
         if answered.is_empty() || stream.write_all(answered.as_bytes()).is_err() {
@@ -90,17 +95,15 @@ fn serve(mut stream: TcpStream, answer: &Arc<Answer>, sender: &Sender<String>) {
 }
 
 /// Reads one request with its body.
-fn next(stream: &mut TcpStream, kept: &mut Vec<u8>) -> Option<String> {
+fn next(stream: &mut TcpStream, kept: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
-        let text = String::from_utf8_lossy(kept);
-        if let Some(head) = text.find("\r\n\r\n") {
+        if let Some(head) = kept.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&kept[..head]);
             let length =
                 header(&text, "content-length").map_or(0, |text| text.parse().unwrap_or(0));
             let end = head + 4 + length;
             if kept.len() >= end {
-                return Some(
-                    String::from_utf8_lossy(&kept.drain(..end).collect::<Vec<_>>()).into(),
-                );
+                return Some(kept.drain(..end).collect());
             }
         }
         let mut piece = [0; 4096];

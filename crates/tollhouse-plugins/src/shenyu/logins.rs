@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
+use tollhouse_plugin::{Answer, LocalFuture, RefusalKind, RequestContext};
 use tollhouse_shenyu_gateway::{EngineError, Logins, OAuth2Client, OAuth2Provider};
 
 use crate::oidc::{
@@ -114,9 +114,11 @@ impl Logins for ClientLogins {
                 Admission::Passes(who, cookies) => {
                     // A request that passes always has a user, because unauthenticated ones are
                     // redirected.
-                    let who = who.ok_or_else(|| Box::new(Answer::status(401)))?;
+                    let missing =
+                        || Box::new(Answer::status(401).refused(RefusalKind::AuthMissing));
+                    let who = who.ok_or_else(missing)?;
                     who.note(cx, "oauth2");
-                    let token = who.access_token.ok_or_else(|| Box::new(Answer::status(401)))?;
+                    let token = who.access_token.ok_or_else(missing)?;
                     cx.set_header("Authorization", format!("Bearer {token}").as_bytes());
                     Ok(cookies)
                 }

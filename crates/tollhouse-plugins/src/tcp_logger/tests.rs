@@ -2,15 +2,13 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc;
 
-use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_plugin::PluginType;
 use tollhouse_plugin::testing::Harness;
 use tollhouse_testkit::patience::wait_for;
 
 use super::*;
-use crate::logging::test_logger::TestLogger;
+use crate::logging::test_logger::{TestLogger, TlsDelivery, TlsServer};
 
 fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -92,30 +90,16 @@ fn tls_names_the_server_and_ends_in_order() {
     for (options, expected) in
         [(json!({"tls_options": "logs.test"}), Some("logs.test")), (json!({}), None)]
     {
-        let made =
-            rcgen::generate_simple_self_signed(["other.test".to_owned()]).expect("a certificate");
-        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let tls = ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), None).expect("a pair");
-        let (listener, address) = listener();
-        let mut conf = conf(address, &json!({"batch_max_size": 1, "tls": true}));
+        let server = TlsServer::new();
+        let mut conf = conf(server.address, &json!({"batch_max_size": 1, "tls": true}));
         conf.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
         let mut logger = TestLogger::new::<TcpLogger>(&conf, None);
-        let (sender, received) = mpsc::channel();
-        logger.runtime.spawn(async move {
-            listener.set_nonblocking(true).expect("a socket");
-            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-            let (stream, _) = listener.accept().await.expect("a connection");
-            let mut stream = tls.accept(stream).await.expect("a handshake");
-            let name = stream.get_ref().1.server_name().map(str::to_owned);
-            let mut text = String::new();
-            let end = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut text).await;
-            // The receiver is gone after a failure.
-            let _ = sender.send((name, text, end.is_ok()));
-        });
+        let received = server.serve(&logger.runtime);
         logger.log("GET /1 HTTP/1.1\n\n");
-        let entry = r#"{"a":"/1","route_id":"r1"}"#;
-        let received = received.recv().expect("a batch");
-        assert_eq!(received, (expected.map(str::to_owned), entry.to_owned(), true));
+        let text = r#"{"a":"/1","route_id":"r1"}"#.to_owned();
+        let server_name = expected.map(str::to_owned);
+        let expected = TlsDelivery { server_name, text, is_ended: true };
+        assert_eq!(received.recv().expect("a batch"), expected);
     }
 }
 

@@ -14,7 +14,10 @@ use tollhouse_model::secret::SecretSource;
 use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
-use tollhouse_plugin::{Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent};
+use tollhouse_plugin::{
+    BackgroundWork, Catalogue, Category, ConfError, PluginType, Scope, Services, UpstreamRef,
+    absent,
+};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;
 
@@ -64,8 +67,20 @@ pub(super) struct Plugins {
     catalogue: Arc<Catalogue>,
     services: Arc<Services>,
     metadata: BTreeMap<String, Value>,
+    /// Work of plugins that their metadata started.
+    work: Work,
     protos: Protos,
     sets: HashMap<(Kind, Id), StepSet>,
+}
+
+/// Work of plugins without requests, by plugin.
+#[derive(Default)]
+struct Work(BTreeMap<String, BackgroundWork>);
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(self.0.keys()).finish()
+    }
 }
 
 impl Plugins {
@@ -74,6 +89,7 @@ impl Plugins {
             catalogue,
             services,
             metadata: BTreeMap::new(),
+            work: Work::default(),
             protos: Protos::default(),
             sets: HashMap::new(),
         }
@@ -171,12 +187,31 @@ impl Plugins {
         self.sets.remove(&(kind, id.clone()));
     }
 
-    /// Sets or removes a plugin's metadata. The caller recompiles the objects that use the plugin.
-    pub(super) fn set_metadata(&mut self, plugin: &str, metadata: Option<Value>) {
-        match metadata {
-            Some(metadata) => drop(self.metadata.insert(plugin.to_owned(), metadata)),
-            None => drop(self.metadata.remove(plugin)),
+    /// Sets a plugin's metadata. The caller recompiles the objects that use the plugin.
+    ///
+    /// # Errors
+    /// If the metadata are invalid; the earlier ones stay.
+    pub(super) fn set_metadata(&mut self, plugin: &str, metadata: Value) -> Result<(), ConfError> {
+        if let Some(found) = self.catalogue.get(plugin) {
+            found.check_metadata(&metadata)?;
+            // The earlier work ends first, so that no line is sent twice.
+            let earlier = self.work.0.remove(plugin);
+            match (found.start)(&metadata, &self.services) {
+                Ok(work) => self.work.0.extend(work.map(|work| (plugin.to_owned(), work))),
+                Err(error) => {
+                    self.work.0.extend(earlier.map(|work| (plugin.to_owned(), work)));
+                    return Err(error);
+                }
+            }
         }
+        self.metadata.insert(plugin.to_owned(), metadata);
+        Ok(())
+    }
+
+    /// Removes a plugin's metadata. The caller recompiles the objects that use the plugin.
+    pub(super) fn remove_metadata(&mut self, plugin: &str) {
+        self.metadata.remove(plugin);
+        self.work.0.remove(plugin);
     }
 
     /// Definitions of gRPC services. The caller recompiles the objects whose plugins name a changed

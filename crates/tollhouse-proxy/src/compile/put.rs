@@ -299,12 +299,8 @@ impl Compiler {
     ) -> Problems {
         let (metadata, mut problems) = PluginMetadata::parse(id.clone(), value, path);
         let Some(metadata) = metadata else { return problems };
-        let plugin = self.plugins.catalogue().get(id.as_str());
-        match plugin.map_or(Ok(()), |plugin| plugin.check_metadata(&metadata.conf)) {
-            Ok(()) => {
-                self.plugins.set_metadata(id.as_str(), Some(metadata.conf));
-                touched.metadata.push(id);
-            }
+        match self.plugins.set_metadata(id.as_str(), metadata.conf) {
+            Ok(()) => touched.metadata.push(id),
             Err(error) => problems.push(Problem::error(path, error)),
         }
         problems
@@ -572,7 +568,7 @@ impl Compiler {
                 self.show_nodes(id, None, touched);
             }
             Kind::PluginMetadata => {
-                self.plugins.set_metadata(id.as_str(), None);
+                self.plugins.remove_metadata(id.as_str());
                 touched.metadata.push(id.clone());
             }
             Kind::StreamRoute => {

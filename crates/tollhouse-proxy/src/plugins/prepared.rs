@@ -67,8 +67,8 @@ impl PreparedResponse {
     /// Takes over the answer of a plugin, and its name if the answer is a refusal.
     pub(crate) fn fill_by(&mut self, step: &PluginStep, answer: &Answer<'_>) {
         self.fill(answer, step.error_response.as_ref());
-        if self.refusal.is_some() {
-            self.refused_by.push_str(step.name());
+        if self.refusal.is_some_and(RefusalKind::is_a_decision) {
+            self.refused_by.push_str(answer.refused_by.as_deref().unwrap_or(step.name()));
         }
     }
 
@@ -99,7 +99,9 @@ impl PreparedResponse {
     pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
         self.clear();
         self.status = answer.status;
-        self.refusal = answer.refusal.filter(|_| answer.status >= 400);
+        // ShenYu refuses with 200, and the code in the body.
+        let counts = answer.status >= 400 || answer.refused_by.is_some();
+        self.refusal = answer.refusal.filter(|_| counts);
         for (name, value) in answer.shared_headers.iter().flat_map(|lines| lines.iter()) {
             self.headers.add(name, value);
         }

@@ -139,6 +139,7 @@ impl Source for LogSource<'_, '_> {
             Variable::BytesSent => Number(record.bytes_sent),
             Variable::BodyBytesSent => Number(record.body_bytes_sent),
             Variable::ErrorCode => own(record.code.map_or("", |code| code.text())),
+            Variable::ErrorPlugin => Text(state.plugins.prepared.refused_by.as_bytes()),
             Variable::UpstreamAddr
             | Variable::UpstreamStatus
             | Variable::UpstreamResponseTime

@@ -80,6 +80,10 @@ fn code_of(refusal: RefusalKind) -> ErrorCode {
         RefusalKind::FaultInjected => ErrorCode::FaultInjected,
         RefusalKind::CircuitOpen => ErrorCode::CircuitOpen,
         RefusalKind::PluginFailed => ErrorCode::PluginFailed,
+        RefusalKind::NotFound => ErrorCode::RouteNotFound,
+        RefusalKind::NoNodes => ErrorCode::NoNodes,
+        RefusalKind::UpstreamFailed => ErrorCode::UpstreamBadResponse,
+        RefusalKind::UpstreamTimedOut => ErrorCode::UpstreamReadTimeout,
     }
 }
 

@@ -71,6 +71,7 @@ variables! {
     BytesSent = "bytes_sent", "Bytes of the answer, head and body.";
     BodyBytesSent = "body_bytes_sent", "Bytes of the answer's body.";
     ErrorCode = "error_code", "Error code, if the gateway refused or failed the request.";
+    ErrorPlugin = "error_plugin", "Name of the plugin that refused the request.";
     UpstreamAddr = "upstream_addr", "Nodes tried, in order.";
     UpstreamStatus = "upstream_status", "Status of each node's answer.";
     UpstreamResponseTime = "upstream_response_time", "Seconds each node took to answer.";

@@ -39,6 +39,7 @@ mod judged_paths;
 mod kafka_records;
 mod lifecycle;
 mod live;
+mod log_sinks;
 mod metrics_apisix;
 mod metrics_objects;
 mod mixed_load;

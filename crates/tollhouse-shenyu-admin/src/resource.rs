@@ -690,6 +690,10 @@ fn view_proxy_selector(tables: &Tables, view: &mut Row) {
     for (member, default) in [("listenerNode", ""), ("handler", "{}")] {
         view.entry(member).or_insert_with(|| default.into());
     }
+    // Names of the times in ShenYu's list of proxy selectors, the only ones that its console shows.
+    for (member, stored) in [("createTime", "dateCreated"), ("updateTime", "dateUpdated")] {
+        view.insert(member.to_owned(), view.get(stored).cloned().unwrap_or_default());
+    }
     let discovery = json!({"discoveryType": local_discovery::LOCAL, "type": local_discovery::LOCAL, "serverList": "", "props": "{}"});
     view.insert("discovery".to_owned(), discovery);
     view.insert("discoveryHandlerId".to_owned(), id.clone().into());

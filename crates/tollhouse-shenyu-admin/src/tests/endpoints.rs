@@ -485,6 +485,10 @@ async fn a_port_comes_with_its_nodes_and_goes_with_them() {
     let list = fixture.expect("GET", "/proxy-selector", &Value::Null, QUERY).await;
     let one = &list["dataList"][0];
     assert_eq!((&one["forwardPort"], &one["props"]), (&json!(9123), &json!("{}")));
+    for (time, stored) in [("createTime", "dateCreated"), ("updateTime", "dateUpdated")] {
+        assert!(one[time].is_string(), "{one}");
+        assert_eq!(one[time], one[stored]);
+    }
     assert_eq!(one["discoveryUpstreams"][0]["url"], "10.0.0.9:6379");
     let groups = fixture
         .call(

@@ -95,7 +95,7 @@ impl JwtRule {
         }
         let key = hmac::Key::new(algorithm, self.secret.as_bytes());
         hmac::verify(&key, token.signed.as_bytes(), &token.signature).ok()?;
-        token.claims().filter(|claims| lasts(claims, now_s))
+        token.claims().filter(|claims| names_are_texts(claims) && lasts(claims, now_s))
     }
 
     /// Lists the headers to set from the claims. A header whose claim is missing has no value and
@@ -113,6 +113,18 @@ impl JwtRule {
             (header.as_str(), text)
         })
     }
+}
+
+/// Whether the registered claims that name somebody or something (RFC 7519, section 4.1) are texts,
+/// and `aud` a text or a list of texts. ShenYu refuses other tokens.
+fn names_are_texts(claims: &Value) -> bool {
+    let is_text = |value: &Value| value.is_string() || value.is_null();
+    let is_audience = |value: &Value| match value {
+        Value::Array(items) => items.iter().all(is_text),
+        other => is_text(other),
+    };
+    ["iss", "sub", "jti"].iter().filter_map(|name| claims.get(name)).all(is_text)
+        && claims.get("aud").is_none_or(is_audience)
 }
 
 /// Formats a claim as ShenYu's nodes expect it: like Java's lists (`[a, b]`) and maps (`{a=b}`).
@@ -207,6 +219,11 @@ mod tests {
             token("HS512", hmac::HMAC_SHA256, &claims, "secret"),
             token("HS256", hmac::HMAC_SHA256, &json!({"exp": "100"}), "secret"),
             token("HS256", hmac::HMAC_SHA256, &json!([]), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"sub": 1}), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"iss": ["a"]}), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"jti": true}), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"aud": 1}), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"aud": ["a", 1]}), "secret"),
             none,
             String::new(),
             "a.b.c".to_owned(),
@@ -225,6 +242,18 @@ mod tests {
         assert_eq!(rule.check(None, None, 50), Err(Answer::IllegalAuthorization));
         let bare = JwtRule::read(None, None).expect("it is one");
         assert_eq!(bare.check(Some(&good), None, 50), Err(Answer::SecretKeyMissing));
+    }
+
+    #[test]
+    fn registered_names_that_are_texts_or_missing_pass() {
+        for claims in [
+            json!({"iss": "a", "sub": "b", "jti": "c", "aud": "d"}),
+            json!({"sub": null, "aud": ["d", "e"]}),
+            json!({}),
+        ] {
+            let token = token("HS256", hmac::HMAC_SHA256, &claims, "secret");
+            assert_eq!(rule().check(Some(&token), None, 50), Ok(claims));
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl StoredInstance {
         &self.id
     }
 
-    /// Converts to an instance; the ids of instance and pulse must be equal.
+    /// Converts the stored form to an instance; the ids of instance and pulse must be equal.
     pub(crate) fn with_pulse(self, pulse: Arc<Pulse>) -> Instance {
         Instance {
             id: Arc::clone(pulse.id()),

@@ -107,7 +107,8 @@ impl Entrance {
         None
     }
 
-    /// Returns the gateway's own page at a path that a rule redirects to.
+    /// Returns the gateway's own page at a path that a rule redirects to; `None` if there is no
+    /// page.
     pub(crate) async fn own_page<'o>(
         &self,
         uri: &str,

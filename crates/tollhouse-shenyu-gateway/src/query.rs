@@ -43,7 +43,7 @@ pub(crate) fn is_plain(query: &[u8]) -> bool {
         if name.is_empty() || place == COMPARED_PAIRS_MAX {
             return false;
         }
-        // A name may only be repeated right behind itself.
+        // A name may only be repeated directly after itself.
         let is_apart = place > 0 && names[..place - 1].contains(&name) && names[place - 1] != name;
         if is_apart {
             return false;
@@ -85,7 +85,7 @@ pub(crate) fn sent_to_nodes(exchange: &dyn Exchange) -> Option<Cow<'_, [u8]>> {
     Some(rewritten(Some(query), path_has_escape).map_or(Cow::Borrowed(query), Cow::Owned))
 }
 
-/// Returns the decoded parameters of a query; some have no value.
+/// Returns the decoded parameters of a query; the value is `None` if a pair has no equals sign.
 pub(crate) fn parameters(query: &[u8]) -> Vec<(String, Option<String>)> {
     pairs(query)
         .map(|(name, value)| (form::decode_part(name), value.map(form::decode_part)))
@@ -111,7 +111,8 @@ pub(crate) fn encode(parameters: &[(String, Option<String>)]) -> Vec<u8> {
     join(pairs.map(|(name, value)| (name.into(), value.map(Part::from))).collect())
 }
 
-/// Pairs of a query as they came; equality signs before a name are skipped, and a pair without a name too.
+/// Iterates over the pairs of a query, still encoded. Equals signs before a name are skipped, and
+/// so is a pair without a name.
 fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     query.split(|byte| *byte == b'&').filter_map(|pair| {
         let start = pair.iter().position(|byte| *byte != b'=')?;
@@ -125,7 +126,7 @@ fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
 
 type Part<'q> = Cow<'q, [u8]>;
 
-/// Joins pairs; all of one name stand where its first one was.
+/// Joins pairs to a query. All pairs of one name take the place of its first pair.
 fn join(pairs: Vec<(Part<'_>, Option<Part<'_>>)>) -> Vec<u8> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut places: BTreeMap<&[u8], usize> = BTreeMap::new();
@@ -154,7 +155,8 @@ fn join(pairs: Vec<(Part<'_>, Option<Part<'_>>)>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Queries, and what the gateway of ShenYu 2.7.1 sent to a node for them, for paths without an escape.
+    /// Queries of requests for paths without an escape, and the queries that the gateway of ShenYu
+    /// 2.7.1 sent to a node.
     const WRITTEN: [(&str, &str); 18] = [
         ("a=1&b=2", "a=1&b=2"),
         ("a=b+c", "a=b+c"),

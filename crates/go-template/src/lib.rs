@@ -24,7 +24,8 @@ use tollhouse_stdx::Random;
 
 use node::Node;
 
-/// Values of `{{.Name}}` for one request.
+/// Values of the template variables (`{{.RequestNumber}}`, `{{.WorkerID}}` and so on) for one
+/// request.
 #[derive(Debug, Clone, Copy)]
 pub struct Variables<'a> {
     /// Value of `.WorkerID`: name of the sender, unique among concurrent senders.

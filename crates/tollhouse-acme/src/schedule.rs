@@ -131,8 +131,7 @@ pub(crate) struct WindowAnswer {
     pub(crate) now_s: u64,
 }
 
-/// Result of a request for the renewal window that returned none: the authority has no window, or
-/// did not answer.
+/// The authority returned no renewal window: it supports none, or did not answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoWindow {
     /// Wait before the next request for the window; `None` for the default.

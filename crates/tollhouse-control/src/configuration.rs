@@ -1,5 +1,5 @@
-//! State of the configuration in service, for the side listeners: its problems, readiness, and the
-//! place of its objects.
+//! State of the configuration in service: its problems, its readiness, and the source from which
+//! its objects can be read. The listeners for operators (control, metrics, status) show it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

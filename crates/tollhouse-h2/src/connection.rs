@@ -189,7 +189,7 @@ impl Connection {
         self.role
     }
 
-    /// Counts of what the connection has seen.
+    /// Returns totals since the connection began, such as frames, streams and resets.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

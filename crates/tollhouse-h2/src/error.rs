@@ -67,7 +67,7 @@ pub struct ConnectionError {
 }
 
 impl ConnectionError {
-    /// Creates an error from a code and a reason.
+    /// Creates an error whose code and reason are sent in the GOAWAY frame.
     pub const fn new(code: ErrorCode, reason: &'static str) -> Self {
         Self { code, reason }
     }

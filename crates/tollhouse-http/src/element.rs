@@ -71,7 +71,8 @@ impl<'a> OriginForm<'a> {
 pub struct Authority<'a>(&'a [u8]);
 
 impl<'a> Authority<'a> {
-    /// Checks an authority. `None` if it is ambiguous.
+    /// Checks an authority. `None` if it is not `host` or `host:port` in a form that all servers
+    /// read alike; see [`OwnedAuthority::parse`].
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         authority::split(text).map(|_| Self(text))
     }
@@ -94,7 +95,9 @@ impl<'a> Authority<'a> {
 pub struct OwnedAuthority(Box<[u8]>);
 
 impl OwnedAuthority {
-    /// Checks an authority. `None` if it is ambiguous.
+    /// Returns the authority if it is `host` or `host:port` in a form that all servers read alike;
+    /// otherwise `None`, for example if it is empty or has user info, an empty label or a stray
+    /// colon.
     pub fn parse(text: impl Into<Box<[u8]>>) -> Option<Self> {
         let text = text.into();
         authority::split(&text)?;

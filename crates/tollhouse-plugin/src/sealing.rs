@@ -226,7 +226,9 @@ pub fn hidden_values(
     all
 }
 
-/// Calls `apply` with each part of an object that has secret fields, and the owner of the fields.
+/// Calls `apply(part, owner, fields)` for each part of an object that may contain secrets, such as
+/// a plugin's configuration. `owner` names the object and the part; `fields` are the dotted paths
+/// of the secret fields.
 fn each_part(
     at: ObjectRef<'_>,
     object: &mut Value,

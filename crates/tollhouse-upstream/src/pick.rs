@@ -103,8 +103,8 @@ impl<'a> Picked<'a> {
         Self { set, index, address, needs }
     }
 
-    /// Picks the only node of `set`. The set is not read, because nothing is counted without a
-    /// choice.
+    /// Picks the only node of `set` without reading the set, because its counters only serve to
+    /// choose between several nodes.
     #[inline]
     pub(crate) fn only(set: &'a NodeSet, address: Endpoint) -> Self {
         let needs = Needs::default();

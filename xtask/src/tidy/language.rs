@@ -194,7 +194,8 @@ pub(crate) fn check(offences: &[Offence], list_path: &str, list: &str) -> Vec<Fi
     grown.chain(shrunk).collect()
 }
 
-/// The list with each entry lowered to its file's count; comments stay.
+/// Returns the list of known offences with each number lowered to the current count of that kind in
+/// that file. Entries that reach 0 are removed; comments stay.
 pub(crate) fn shrink(offences: &[Offence], list: &str) -> String {
     let counts = count(offences);
     let mut shrunk: Vec<String> =

@@ -76,7 +76,8 @@ pub(super) fn id_from_place(index: usize) -> Id {
     Id::new(format!("arr_{}", index + 1))
 }
 
-/// Returns a username short enough for an id. Its characters are validated with the object.
+/// Returns the value as a username; `None` if it is not a text, is empty, or is too long for an id.
+/// Its characters are validated later, with the whole object.
 fn name(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     (!text.is_empty() && text.chars().count() <= NAME_CHARS_MAX).then_some(text)

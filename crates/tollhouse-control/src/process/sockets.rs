@@ -72,7 +72,8 @@ impl Sockets {
         Ok(Self { http, proxied, unix, streams })
     }
 
-    /// Addresses of HTTP listeners.
+    /// Returns the address of each HTTP listener with its transport (plain or TLS). Listeners that
+    /// expect PROXY headers are included, Unix sockets are not.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
         let all = self.http.iter().chain(&self.proxied);
         all.map(|entrance| (entrance.address(), entrance.transport)).collect()

@@ -205,7 +205,8 @@ impl Connection {
         Some(id)
     }
 
-    /// Stops waiting to send a stream's DATA, because none will be sent.
+    /// Removes a stream from the list of streams that wait to send DATA. Must be called if the
+    /// stream will send no more DATA.
     pub fn forget_waiting(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.waiting_since_ms = None;

@@ -105,7 +105,8 @@ impl<'a> NameSlot<'a> {
     }
 }
 
-/// Whether a client can ask for a configured name: a whole name, `*.` before a rest, or `*`.
+/// Whether a configured name can match a client's server name: an exact name, a wildcard such as
+/// `*.example.com`, or `*`.
 pub(crate) fn is_name(name: &str) -> bool {
     NameSlot::new(name) != NameSlot::Nothing && !name.ends_with('.')
 }
@@ -142,7 +143,9 @@ impl Certificates {
         self.asking > 0
     }
 
-    /// Sets or removes the host of a configured name: a whole name, `*.` before a rest, or `*`.
+    /// Sets the treatment of handshakes for a server name; `None` removes it. `name` is an exact
+    /// name, a wildcard such as `*.example.com`, or `*` for all other names; any other pattern is
+    /// ignored.
     pub(crate) fn set(&mut self, name: &str, answer: Option<Answer>) {
         let asks = |answer: &Option<Answer>| {
             usize::from(answer.as_ref().is_some_and(Answer::asks_clients))

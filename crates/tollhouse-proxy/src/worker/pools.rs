@@ -17,7 +17,7 @@ use tollhouse_telemetry::CoreHandle;
 
 use crate::connection::link::Link;
 
-/// Estimated memory of all idle connections of a core, in bytes.
+/// Maximum memory of all idle connections of a core in bytes, as estimated by the constants below.
 const IDLE_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Estimated memory of a plain connection in the process and the kernel.
 const PLAIN_BYTES: usize = 4 * 1024;

@@ -122,7 +122,8 @@ impl FailedRequests {
         }
     }
 
-    /// Stores a record in a free place, or in that of the oldest record of the largest kind.
+    /// Stores a record and returns its index. If no place is free, it replaces the oldest record of
+    /// the failure group that has the most records.
     fn place(&mut self, record: Record) -> u16 {
         if self.free.is_empty() && self.records.len() < RING_RECORDS {
             self.records.push(record);

@@ -93,7 +93,7 @@ impl<'s> Selection<'s> {
         Self { service, ages, reach, counts: Counts::default(), candidates: Vec::new() }
     }
 
-    /// Adds an instance to the selection.
+    /// Counts an instance by its state, and adds it to the candidates if it may receive requests.
     pub(super) fn take(&mut self, facts: &InstanceFacts<'_>) {
         let counts = &mut self.counts;
         counts.total += 1;

@@ -129,7 +129,8 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-/// The address for a client on this machine: an unspecified address is replaced by loopback.
+/// Returns the address for a client on this machine: an unspecified address is replaced by
+/// loopback.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     let mut reachable = address;
     if address.ip().is_unspecified() {

@@ -70,7 +70,8 @@ impl Configuration {
         state.status = status;
     }
 
-    /// Revision in service, and the time since which it is, in milliseconds since 1970.
+    /// Returns the revision in service, and the time since which it is, in milliseconds since 1970;
+    /// `None` before the first configuration.
     pub fn last_change(&self) -> Option<(u64, u64)> {
         self.lock().changed
     }
@@ -81,7 +82,7 @@ impl Configuration {
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
     }
 
-    /// Problems whose path starts with `beginning`.
+    /// Returns the problems whose path starts with `beginning`.
     pub fn problems_at(&self, beginning: &str) -> Vec<Value> {
         let problems = Arc::clone(&self.lock().status.problems);
         let begins =
@@ -94,7 +95,7 @@ impl Configuration {
         self.lock().objects = objects;
     }
 
-    /// Place of the objects in service.
+    /// Returns the source from which the objects in service can be read.
     pub fn objects(&self) -> ObjectSource {
         self.lock().objects.clone()
     }

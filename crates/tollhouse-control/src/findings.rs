@@ -62,13 +62,13 @@ impl Default for FindingBoard {
 }
 
 impl FindingBoard {
-    /// The findings as last computed, the worst first.
+    /// Returns the findings as last computed, the worst first.
     pub fn list(&self) -> Arc<[Finding]> {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Has the list computed anew, so that it tells of the last request. Answers with the older one
-    /// if that takes long.
+    /// Requests a new list, which includes the last request, and waits for it. If that takes too
+    /// long, the older list stays.
     pub async fn refresh(&self) {
         let mut published = self.published.subscribe();
         self.wanted.notify_one();
@@ -76,12 +76,12 @@ impl FindingBoard {
         let _ = tokio::time::timeout(FRESH_TIME_MAX, published.changed()).await;
     }
 
-    /// The findings as a JSON array.
+    /// Returns the findings as a JSON array.
     pub fn to_json(&self) -> Value {
         self.list().iter().map(Finding::to_json).collect()
     }
 
-    /// The lines for the metrics page: the number of findings of each kind.
+    /// Returns the lines for the metrics page: the number of findings of each kind.
     pub fn page(&self) -> String {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for finding in self.list().iter() {
@@ -203,7 +203,7 @@ fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// A number with the singular or plural of its noun.
+/// Returns a number with the singular or plural of its noun.
 fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

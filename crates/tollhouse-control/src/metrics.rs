@@ -44,9 +44,9 @@ pub struct MetricsPage {
     hostname: Arc<str>,
 }
 
-/// A log queue with the labels of the page.
+/// Returns a log queue with the labels of the page.
 fn queue(length: QueueLength) -> BatchQueue {
-    // Before the first request, only the object with the plugin is known.
+    // Before the first request, only the object that has the plugin is known.
     let own_route = || length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
     let (route_id, server_addr) = match &length.origin {
         Some(origin) => (origin.route_id.to_string(), origin.server_addr.to_string()),
@@ -73,32 +73,32 @@ impl MetricsPage {
         }
     }
 
-    /// Slot for the service registry's metrics, filled when it runs.
+    /// Returns the slot for the service registry's metrics, filled when it runs.
     pub fn registry(&self) -> &RegistrySlot {
         &self.registry
     }
 
-    /// Expiry of certificates, filled by the compiler.
+    /// Returns the expiry times of certificates, filled by the compiler.
     pub fn certificates(&self) -> &Arc<CertificateEnds> {
         &self.certificates
     }
 
-    /// Current findings, filled by [`watch`](crate::findings::watch).
+    /// Returns the current findings, filled by [`watch`](crate::findings::watch).
     pub fn findings(&self) -> &Arc<FindingBoard> {
         &self.findings
     }
 
-    /// Revisions of objects, filled by the feeds.
+    /// Returns the revisions of objects, filled by the feeds.
     pub fn indexes(&self) -> &Arc<ModifyIndexes> {
         &self.indexes
     }
 
-    /// Lines of the access log and entries of loggers that were lost since the start.
+    /// Returns the lines of the access log and entries of loggers that were lost since the start.
     pub fn lost_log_entries(&self) -> u64 {
         self.metrics.process().access_log_lines_dropped.value() + self.queues.lost()
     }
 
-    /// The page as a body that is rendered while it is sent.
+    /// Returns the page as a body that is rendered while it is sent.
     pub fn body(&self) -> Body {
         let (own, rest) = self.parts();
         Body::new(PageBody { own: Some(own.into()), rest })
@@ -198,7 +198,7 @@ impl ModifyIndexes {
         self.newest.fetch_max(revision, Relaxed);
     }
 
-    /// Revisions by APISIX's keys, sorted; empty without a store.
+    /// Returns the revisions by APISIX's keys, sorted; empty without a store.
     fn by_key(&self) -> Vec<(String, u64)> {
         let newest = self.newest.load(Relaxed);
         if newest == 0 {

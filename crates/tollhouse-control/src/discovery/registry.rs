@@ -25,7 +25,7 @@ const THREAD: &str = "registry-nodes";
 #[derive(Debug)]
 pub struct Source {
     nodes: Arc<ServiceNodes>,
-    /// Set once the follower thread was started.
+    /// Whether the follower thread was started.
     has_thread: AtomicBool,
 }
 

@@ -32,7 +32,7 @@ impl RegistryWatch {
     }
 }
 
-/// The worst finding about a service.
+/// Returns the worst finding about a service; `None` if nothing is wrong.
 fn find_one(view: &ServiceView) -> Option<Finding> {
     let name = format!("{}/{}", view.service.key.namespace, view.service.key.name);
     // An isolated instance may be silent.
@@ -88,7 +88,8 @@ fn about(severity: Severity, kind: Kind, service: String, what: String) -> Findi
     Finding::about(severity, kind, format!("registry {service}"), what)
 }
 
-/// Time at which the last of them changed its health, in milliseconds since 1970.
+/// Returns the time at which the last of these instances changed its health, in milliseconds since
+/// 1970.
 fn silent_since_ms(silent: &[&Instance]) -> u64 {
     silent.iter().map(|instance| instance.modified_at).max().unwrap_or(0) * 1000
 }

@@ -42,12 +42,12 @@ impl Dangling {
         }
     }
 
-    /// The problem of each dangling reference.
+    /// Returns the problem of each dangling reference.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.values()
     }
 
-    /// Number that changes whenever the problems change.
+    /// Returns the number that changes whenever the problems change.
     pub fn version(&self) -> u64 {
         self.version
     }

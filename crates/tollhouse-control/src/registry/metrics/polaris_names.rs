@@ -49,7 +49,7 @@ impl Names<'_> {
         self.page.heading(name, "gauge", help);
     }
 
-    /// A sample with labels, each with a comma behind it.
+    /// Writes a sample. Each label in `labels` must end with a comma.
     fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let labels = format!("{{{labels}polaris_server_instance=\"{}\"}}", self.server);
         self.page.sample(name, &labels, value);

@@ -34,10 +34,10 @@ pub trait Application {
     /// Receiver of header fields.
     type Fields: FieldSink;
 
-    /// The receiver of header fields. Those of a head have arrived when its event does.
+    /// Returns the receiver of header fields. Those of a head have arrived when its event does.
     fn fields(&mut self) -> &mut Self::Fields;
 
-    /// Called after each read, before its events. Returns the current time in milliseconds.
+    /// Returns the current time in milliseconds. Called after each read, before its events.
     fn received(&mut self, bytes: usize) -> u64;
 
     /// Handles an event of the peer, or of a deadline that has passed.
@@ -46,7 +46,7 @@ pub trait Application {
     /// Sends more DATA of a stream named by [`Connection::next_ready`].
     fn send(&mut self, codec: &mut Connection, stream: StreamId);
 
-    /// Called after each write of output.
+    /// Handles a write of output; called after each write.
     fn written(&mut self, codec: &mut Connection, bytes: usize) {
         let _ = (codec, bytes);
     }

@@ -57,7 +57,8 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// Why a connection ended: the code sent in GOAWAY, and what the peer did.
+/// Reason why a connection ended: the code that GOAWAY carries, and a description of the peer's
+/// fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
     /// Error code that the GOAWAY frame carries.

@@ -195,7 +195,7 @@ pub const fn length_bit(bytes: usize) -> u64 {
 #[derive(Debug)]
 pub struct PreparedName {
     text: Box<str>,
-    /// Encoded name, followed by colon and space.
+    /// Start of a header line: the encoded name, followed by colon and space.
     start: Box<[u8]>,
     is_own: bool,
 }

@@ -150,7 +150,7 @@ impl Compiler {
         }
     }
 
-    /// Numbers snapshots from the one behind `revision` on.
+    /// Numbers snapshots from `revision + 1` on.
     pub fn continue_after(&mut self, revision: u64) {
         self.snapshot.revision = revision;
     }

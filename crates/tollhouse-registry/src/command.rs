@@ -200,7 +200,7 @@ pub struct DetailsChange {
 }
 
 impl From<ServiceDetails> for DetailsChange {
-    /// A change that sets every field.
+    /// Returns a change that sets every field.
     fn from(details: ServiceDetails) -> Self {
         Self {
             ports: Some(details.ports),

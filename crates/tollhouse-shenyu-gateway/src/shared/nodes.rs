@@ -191,7 +191,7 @@ pub enum LoadBalance {
     Random,
     /// Picks in turn, in proportion to the weights.
     RoundRobin,
-    /// By the hash of the client's address.
+    /// Picks by the hash of the client's address.
     Hash,
     /// The node with the fewest open requests.
     LeastActive,

@@ -79,7 +79,7 @@ pub enum Functions {
     /// Functions of the template language, of ghz and of sprig.
     #[default]
     All,
-    /// Only the functions of the template language, such as `eq` and `printf`.
+    /// The functions of the template language only, such as `eq` and `printf`.
     Builtin,
 }
 

@@ -58,7 +58,8 @@ const LAST_PART: u64 = 20;
 /// Times at which the next actions for a certificate are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Time to ask the authority for the renewal window; `None` without a certificate.
+    /// Time of the next request to the authority for the renewal window; `None` without a
+    /// certificate.
     pub(crate) ask_at_s: Option<u64>,
     pub(crate) order_at_s: u64,
 }

@@ -139,7 +139,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Creates the data folder if it is missing; returns whether it was created.
 ///
 /// # Errors
-/// If it cannot be created.
+/// If the data directory cannot be created.
 pub fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
     if data_dir.is_dir() {
         return Ok(false);

@@ -67,7 +67,7 @@ impl Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub records: Vec<Record>,
-    /// Time for which the records may be used.
+    /// Duration for which the records may be used.
     pub time_to_live: Duration,
 }
 

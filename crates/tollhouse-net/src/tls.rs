@@ -59,7 +59,7 @@ impl std::fmt::Debug for Connector {
 /// Rule for which server certificates are accepted.
 #[derive(Debug, Clone, Copy)]
 pub enum Trust<'a> {
-    /// Any certificate, if the server has its key.
+    /// Any certificate is accepted if the server has its key.
     Anybody,
     /// A certificate signed by the system's authorities for the requested name.
     System,

@@ -123,7 +123,7 @@ fn explain(path: UnixPath, reason: io::Error) -> UnixListenError {
 pub enum Acceptor {
     /// Listener on a TCP port.
     Tcp(TcpListener),
-    /// On a Unix socket; clients are [`UNIX_PEER`].
+    /// Listener on a Unix socket; the address of its clients is [`UNIX_PEER`].
     Unix(UnixListener),
 }
 

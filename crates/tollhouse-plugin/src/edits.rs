@@ -44,8 +44,8 @@ enum Hiding {
     /// Lines of exactly this name, ignoring case.
     #[default]
     Exact,
-    /// Also lines whose name a node may confuse with the hidden name: a client's `X_User` must not
-    /// appear beside the `X-User` of a plugin.
+    /// The lines with the hidden name, and lines whose name a node may confuse with it: a client's
+    /// `X_User` must not appear beside the `X-User` of a plugin.
     Folded,
 }
 

@@ -35,9 +35,10 @@ use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFiel
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 
-/// Time for which an idle connection to the log server is kept.
+/// Maximum duration for which an idle connection to the log server is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Connections kept at most. Few are needed, because the deliveries of one conf follow each other.
+/// Maximum number of connections that are kept. Few are needed, because the deliveries of one conf
+/// follow each other.
 const CONNECTIONS_MAX: usize = 5;
 /// Pattern of a URI with scheme and host.
 const URI_PATTERN: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";

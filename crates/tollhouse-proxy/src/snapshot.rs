@@ -141,7 +141,7 @@ pub enum Reference<T> {
 /// Upstream of a route, or none.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// No upstream: requests are answered by plugins or refused.
+    /// The route has no upstream; requests are answered by plugins or refused.
     None,
     /// Inline upstream of the route or its service.
     Inline(Arc<UpstreamEntry>),

@@ -38,10 +38,11 @@ use crate::l4::udp::sessions::Sessions;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 
-/// Request states and future rooms pooled per core; more concurrent requests on one core are rare.
+/// Maximum number of request states and future rooms pooled per core; more concurrent requests on
+/// one core are rare.
 const STATES_KEPT_MAX: usize = 1024;
 
-/// Refused connections per core that may be open at once until their clients have read the
+/// Maximum number of refused connections per core that stay open until their clients have read the
 /// response. Further ones are closed silently, because each occupies a file descriptor.
 pub const REFUSED_OPEN_MAX: usize = 64;
 

@@ -251,8 +251,8 @@ impl Chain {
         Flow::from(self.refusal(Answer::InternalServerError))
     }
 
-    /// Returns the gateway's own page at a path that a rule redirects to; `None` if there is no
-    /// page.
+    /// Returns the gateway's own page at a path that a rule redirects to; `None` if the path has
+    /// none.
     async fn own_page<'o>(
         &self,
         uri: &str,

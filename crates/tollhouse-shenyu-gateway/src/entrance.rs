@@ -107,8 +107,8 @@ impl Entrance {
         None
     }
 
-    /// Returns the gateway's own page at a path that a rule redirects to; `None` if there is no
-    /// page.
+    /// Returns the gateway's own page at a path that a rule redirects to; `None` if the path has
+    /// none.
     pub(crate) async fn own_page<'o>(
         &self,
         uri: &str,

@@ -77,7 +77,7 @@ pub struct RecentAttempt {
     pub status: u16,
     /// Error code of an attempt that failed; `None` if the node answered.
     pub code: Option<ErrorCode>,
-    /// Time from the head of the request to the end of the attempt, in milliseconds.
+    /// Duration from the head of the request to the end of the attempt, in milliseconds.
     pub ended_ms: u64,
 }
 
@@ -88,9 +88,9 @@ pub struct RecentRequest {
     pub id: u64,
     /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// Time from the head of the request to the last byte of the response, in milliseconds.
+    /// Duration from the head of the request to the last byte of the response, in milliseconds.
     pub duration_ms: u64,
-    /// Time until the head of the node's response, in milliseconds.
+    /// Duration until the head of the node's response, in milliseconds.
     pub upstream_ms: Option<u64>,
     /// Status sent; 0 if none was sent.
     pub status: u16,

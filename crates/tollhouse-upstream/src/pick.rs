@@ -163,7 +163,7 @@ impl Drop for Picked<'_> {
 pub enum Outcome {
     Answered {
         status: u16,
-        /// Time from the start of the attempt, connecting included, to the response head.
+        /// Duration from the start of the attempt, connecting included, to the response head.
         response_time: Duration,
     },
     /// The connection was refused or broken, or the response was invalid.

@@ -25,7 +25,7 @@ const THREAD: &str = "registry-nodes";
 #[derive(Debug)]
 pub struct Source {
     nodes: Arc<ServiceNodes>,
-    /// Whether the follower thread was started.
+    /// Set once the follower thread was started.
     has_thread: AtomicBool,
 }
 

@@ -111,7 +111,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Relation to a process that holds the exclusive parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predecessor {
-    /// There is no predecessor: an exclusive part that is in use belongs to an unrelated process.
+    /// The data folder has no predecessor: an exclusive part that is in use belongs to an unrelated
+    /// process.
     None,
     /// A predecessor exists. It releases the exclusive parts when it learns that this process is
     /// starting.

@@ -13,7 +13,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
 use rustls::server::ProducesTickets;
 
-/// Time for which a key seals tickets, in seconds; it opens them for as long again.
+/// Period in seconds for which a key seals tickets; afterwards it opens them for the same period.
 const ROTATION_S: u64 = 6 * 3600;
 
 /// Length of a key's name, the first bytes of a ticket.
@@ -35,7 +35,7 @@ pub const EXPORT_BYTES_MAX: usize = KEYS_MAX * EXPORTED_BYTES;
 #[derive(Debug)]
 pub struct TicketKeys {
     ring: ArcSwap<Ring>,
-    /// Held while the ring rotates; not taken for sealing or opening otherwise.
+    /// Lock of the ring's rotation; sealing and opening do not take it otherwise.
     turning: Mutex<()>,
 }
 

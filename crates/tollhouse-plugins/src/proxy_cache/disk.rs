@@ -42,9 +42,9 @@ pub(super) struct DiskLocation {
 /// Maximum disk space of a zone's files, and maximum memory of its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Of the disk, in whole blocks.
+    /// Bytes on the disk, in whole blocks.
     pub disk_bytes: u64,
-    /// Of memory, for the names of files.
+    /// Bytes of memory for the names of files.
     pub names_bytes: u64,
 }
 
@@ -63,7 +63,7 @@ struct Inner {
     /// Budget of the memory into which answers are read, and from which they are sent.
     memory: Arc<MemoryBudget>,
     contents: Mutex<Contents>,
-    /// Changes that the disk does not have yet.
+    /// Changes that are not written to the disk yet.
     writing: Mutex<HashMap<Name, Change>>,
     writing_bytes: AtomicU64,
     learnt: Once,

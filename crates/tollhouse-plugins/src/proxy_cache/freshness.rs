@@ -33,7 +33,8 @@ pub(super) struct Fields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expires {
     At(u64),
-    /// Not a date, or several that differ: expired (RFC 9111 §5.3).
+    /// The value is not a date, or there are several different dates; the answer counts as expired
+    /// (RFC 9111 §5.3).
     Invalid,
 }
 

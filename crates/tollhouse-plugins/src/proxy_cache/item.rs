@@ -51,7 +51,7 @@ const NOT_UPDATED: [&str; 4] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CachedResponse {
     pub status: u16,
-    /// With `Date` of the node, or of the arrival.
+    /// Header lines, with the node's `Date` or else the time of arrival.
     pub headers: SharedLines,
     pub body: Bytes,
     /// Body length that the node named in its answer to a HEAD request, which has no body.
@@ -109,7 +109,7 @@ pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
     Bytes::from_owner(BudgetedBody { body, _reservation: reservation })
 }
 
-/// By which request headers the answers to a key differ.
+/// Names of the request headers by which the answers to a key differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VaryIndex {
     /// Names of the request headers, in lower case and sorted.
@@ -122,7 +122,7 @@ pub(super) struct VaryIndex {
 pub(super) enum CacheLookup {
     /// An answer, fresh or not; on the disk, with the index that led to it.
     Hit(Arc<CachedResponse>, Option<VaryIndex>),
-    /// No answer; on the disk, with the index of the key, if any.
+    /// The cache has no answer. On the disk, the key may have an index.
     Miss(Option<VaryIndex>),
 }
 

@@ -11,8 +11,8 @@ use super::item::{CacheLookup, CachedResponse};
 /// Tables: more than cores that would meet at one.
 const SHARDS: usize = 16;
 
-/// Variants of one key; the oldest makes room, since a header such as `User-Agent` has no end of
-/// values.
+/// Maximum number of variants of one key. A further one replaces the oldest, because a header such
+/// as `User-Agent` has any number of values.
 const VARIANTS_MAX: usize = 64;
 
 pub(super) struct MemoryZone {
@@ -35,7 +35,8 @@ struct KeyEntry {
     used: u64,
     bytes: u64,
     names: Vec<String>,
-    /// By the values of the headers that `names` names; one with no value where it names none.
+    /// Answers by the values of the headers in `names`; a single answer with an empty value if
+    /// `names` is empty.
     variants: Vec<(Vec<u8>, Arc<CachedResponse>)>,
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::directives::number;
 
-/// Ranges of one request looked at; a request with more gets the whole body.
+/// Maximum number of ranges of one request; a request with more gets the whole body.
 const RANGES_MAX: usize = 32;
 
 /// Part of a body to send.
@@ -15,7 +15,7 @@ pub(super) enum Selection {
     Whole,
     /// A single part, also for ranges that overlap or adjoin; never empty.
     Part(Range<u64>),
-    /// No range touches the body: 416.
+    /// No range overlaps the body; the answer is 416.
     Unsatisfiable,
 }
 

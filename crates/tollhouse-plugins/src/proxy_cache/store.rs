@@ -133,7 +133,7 @@ pub(super) struct Saver {
 /// An answer to be kept, but for its body.
 pub(super) struct PendingEntry {
     pub plan: StorePlan,
-    /// By which request headers it differs from others.
+    /// Names of the request headers by which the answer differs from others.
     pub names: Vec<String>,
     /// Request's values of the headers in `names`.
     pub signature: Vec<u8>,

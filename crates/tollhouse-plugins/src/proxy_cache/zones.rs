@@ -18,7 +18,7 @@ const TTL_MS_DEFAULT: u64 = 10_000;
 
 /// Levels of folders where the bootstrap file does not say: one of 256.
 const LEVELS_DEFAULT: [u8; 1] = [2];
-/// Levels of folders at most, each named by one or two digits.
+/// Maximum number of levels of folders, each named by one or two digits.
 const LEVELS_MAX: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -88,7 +88,8 @@ struct MethodMeter {
     calls: Box<[AtomicU64]>,
     classes: [AtomicU64; LATENCY_CLASSES],
     total_us: AtomicU64,
-    /// Since [`take_extremes`] last looked; `u64::MAX` where no call has ended.
+    /// Duration of the fastest call since the last [`take_extremes`]; `u64::MAX` if no call has
+    /// ended.
     fastest_us: AtomicU64,
     slowest_us: AtomicU64,
 }

@@ -29,7 +29,8 @@ use crate::plugins::{PluginStep, StepSet};
 pub(super) enum Fallback {
     /// Keep all steps in service, which were good.
     LastGood,
-    /// No good version exists: refuse requests at the step where the plugin would have run.
+    /// Requests are refused at the step where the plugin would have run, because no good version
+    /// exists.
     Refuse,
 }
 

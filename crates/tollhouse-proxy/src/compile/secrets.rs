@@ -16,7 +16,7 @@ use tollhouse_plugin::{Category, PluginType, validation};
 pub(super) enum Fields<'a> {
     /// Every field, because the configuration identifies clients or protects a route.
     All,
-    /// Only the named fields and those within them.
+    /// The named fields and the fields within them.
     Named(&'a [&'a str]),
 }
 

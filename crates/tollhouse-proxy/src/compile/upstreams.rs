@@ -56,7 +56,8 @@ pub(super) struct Upstreams {
 struct PoolIdentity {
     scheme: Scheme,
     http_version: HttpVersion,
-    /// With PROXY protocol headers, each connection carries the address of one client.
+    /// PROXY protocol header, if nodes receive one. Each connection then carries the address of one
+    /// client.
     proxy_protocol: Option<ProxyHeader>,
     client_certificate: Option<(String, String)>,
     /// A connection without a client certificate must not replace one that needs a certificate.

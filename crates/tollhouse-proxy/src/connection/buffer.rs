@@ -20,10 +20,11 @@ pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 /// enough for the L2 cache.
 pub(crate) const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Ordinary buffers pooled per core, at most 16 MiB. More concurrent requests on one core are rare.
+/// Maximum number of ordinary buffers pooled per core (16 MiB together). More concurrent requests
+/// on one core are rare.
 const ORDINARY_KEPT_MAX: usize = 1024;
 
-/// Large buffers pooled per core, at most 4 MiB.
+/// Maximum number of large buffers pooled per core (4 MiB together).
 const LARGE_KEPT_MAX: usize = 64;
 
 /// A contiguous buffer: bytes read but not yet consumed, with room behind them.

@@ -11,7 +11,7 @@ use tollhouse_net::Departure;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
-/// Time in milliseconds before the client of a pending request is watched. A client that leaves
+/// Delay in milliseconds before the client of a pending request is watched. A client that leaves
 /// earlier is noticed then.
 const LOOK_AFTER_MS: u64 = 200;
 

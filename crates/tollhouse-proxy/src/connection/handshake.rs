@@ -130,7 +130,7 @@ pub enum Shaken {
 pub(crate) enum Carries {
     /// HTTP requests; their version is agreed on by ALPN.
     Requests,
-    /// Any protocol, passed through to a node.
+    /// Bytes of any protocol, passed through to a node.
     Bytes,
 }
 

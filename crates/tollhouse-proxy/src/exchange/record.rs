@@ -38,8 +38,8 @@ pub struct Record {
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
     pub address: Endpoint,
-    /// Time from the head of the request to the failure, in milliseconds; 0 if the node answered,
-    /// whose time the record has.
+    /// Duration in milliseconds from the head of the request to the failure; 0 if the node
+    /// answered, because the record then has its times.
     pub failed_ms: u32,
     /// Status of the answer, or the one that stands for the failure.
     pub status: u16,

@@ -33,7 +33,7 @@ pub(crate) struct ClientFacts<'a> {
 /// Trust in the peer's forwarding headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// No trusted addresses are configured: `X-Forwarded-For` is extended, the others are
+    /// Trusted addresses are not configured. `X-Forwarded-For` is extended, the other headers are
     /// overwritten.
     Unconfigured,
     /// The peer is a trusted address: its headers are kept.

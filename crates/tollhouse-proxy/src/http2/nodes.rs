@@ -34,7 +34,7 @@ pub(crate) enum Claim {
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened; the request waits for it.
     Wait(OpeningPermit),
-    /// No connection has capacity: the request opens one.
+    /// The request opens a connection, because none has capacity.
     Open,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Ends {
 /// First bytes sent by the client.
 #[derive(Debug)]
 pub(crate) enum FirstBytes {
-    /// At the front of the connection's buffer.
+    /// The bytes are at the front of the connection's buffer.
     Link(Link),
     Datagram(Box<[u8]>),
 }

@@ -52,7 +52,7 @@ pub(super) fn upstream(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     Alive,
-    /// No evidence, because nothing was sent to the node yet.
+    /// The evidence is missing, because the node has not been sent any bytes yet.
     None,
 }
 

@@ -33,7 +33,7 @@ pub struct PluginStep {
     pub is_auth: bool,
     /// Whether the node must receive the path that the plugin has judged.
     pub judges_path: bool,
-    /// In a global rule: the treatment of a plugin that the route has as well.
+    /// Treatment of a plugin of a global rule that the route has as well.
     pub run_policy: RunPolicy,
     /// Upstreams that the plugin may choose.
     pub upstreams: Vec<StepUpstream>,

@@ -23,8 +23,8 @@ const IDLE_BYTES_MAX: usize = 128 * 1024 * 1024;
 const PLAIN_BYTES: usize = 4 * 1024;
 /// Estimated memory of a connection with a TLS session.
 const TLS_BYTES: usize = 32 * 1024;
-/// Keys without connections that are kept until the next sweep, so that their allocations are
-/// reused.
+/// Maximum number of keys without connections that are kept until the next sweep, so that their
+/// allocations are reused.
 const KEYS_KEPT_MAX: usize = 4 * 1024;
 /// Divisor: share of the connections that is closed when the limit is reached. Finding the oldest
 /// costs a pass over all connections, which is amortised over as many returns.

@@ -133,7 +133,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// Returns the second word if the text contains `Bearer` (case-sensitive), otherwise the whole
-/// text. `None` if there is no second word.
+/// text. `None` if the second word is missing.
 fn without_scheme(text: &str) -> Option<&str> {
     let text = text.trim();
     if text.contains("Bearer") { text.split_whitespace().nth(1) } else { Some(text) }

@@ -60,7 +60,7 @@ pub enum FormatError {
     UnknownVariable {
         /// Name as written in the format.
         name: String,
-        /// Known name that resembles it most.
+        /// Known name that is most similar to the unknown one; `None` if none is similar.
         suggestion: Option<&'static str>,
     },
     /// The literal text contains a line break or another control character; holds the byte offset.

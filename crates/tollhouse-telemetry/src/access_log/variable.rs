@@ -148,11 +148,11 @@ pub struct Attempt<'a> {
     pub addr: &'a [u8],
     /// Status of the node's response; zero without one.
     pub status: u16,
-    /// Time until the connection was established.
+    /// Duration in milliseconds until the connection was established.
     pub connect_time_ms: Option<u64>,
-    /// Time until the head of the response.
+    /// Duration in milliseconds until the head of the response.
     pub header_time_ms: Option<u64>,
-    /// Time until the response was complete.
+    /// Duration in milliseconds until the response was complete.
     pub response_time_ms: Option<u64>,
 }
 

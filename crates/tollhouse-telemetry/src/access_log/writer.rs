@@ -13,7 +13,7 @@ use super::core_log::emptied;
 use super::sink::Sink;
 use crate::catalogue::ProcessMetrics;
 
-/// Time between attempts while the disk fails. A full disk should not cost a system call per
+/// Interval between attempts while the disk fails. A full disk should not cost a system call per
 /// buffer, but logging must resume soon after the operator has made room.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 

@@ -16,7 +16,8 @@ pub struct Served<'a> {
     pub code: u16,
     pub source: ResponseSource,
     pub values: Values<'a>,
-    /// Time from the first byte of the request to the last byte of the response.
+    /// Duration from the first byte of the request to the last byte of the response, in
+    /// milliseconds.
     pub request_ms: u64,
     /// Part of `request_ms` that the node took; `None` if the request reached no node.
     pub upstream_ms: Option<u64>,

@@ -13,7 +13,7 @@ use crate::node::Node;
 /// Decay time of the average: a sample of this age counts 37 %.
 const DECAY_MS: f32 = 10_000.0;
 
-/// Time without samples after which a node counts as unmeasured.
+/// Duration in milliseconds without samples after which a node counts as unmeasured.
 const EXPIRY_MS: u32 = 60_000;
 
 /// Value of [`Ewma`] before the first sample; no average has these bits.

@@ -200,7 +200,7 @@ impl Channel {
     /// Opens the connection, unless it is open.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the connection cannot be opened.
     pub(in crate::protocol) async fn open(
         &mut self,
         connector: &Connector,

@@ -171,9 +171,9 @@ impl<E: Encoder> BodyFilter for EncodingFilter<E> {
 /// Time at which the encoder's buffered bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// After each piece, because the next piece may take long to arrive.
+    /// The compressor is flushed after each piece, because the next piece may take long to arrive.
     EachPiece,
-    /// Only at the end, for better compression.
+    /// The compressor is flushed only at the end, for better compression.
     AtEnd,
 }
 

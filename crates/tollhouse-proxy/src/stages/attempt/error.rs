@@ -24,9 +24,9 @@ pub(crate) struct AttemptError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
     Node,
-    /// Not the node's: the gateway lacks a resource, the client's host is not valid as a TLS server
-    /// name, or the node closed a pooled connection just as the request was sent, which it may do
-    /// at any time.
+    /// The node is not at fault: the gateway lacks a resource, the client's host is not valid as a
+    /// TLS server name, or the node closed a pooled connection just as the request was sent, which
+    /// it may do at any time.
     Nobody,
 }
 

@@ -1,7 +1,8 @@
 //! Text printed at the start: addresses of all listeners, locations of the keys, and a command that
 //! works as printed.
 //!
-//! Secrets are never printed, because service managers and container runtimes keep what a process prints.
+//! Secrets are never printed, because service managers and container runtimes keep what a process
+//! prints.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

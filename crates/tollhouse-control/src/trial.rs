@@ -1,5 +1,5 @@
-//! A configuration compiled as for serving, without anything that serves: nothing is asked of the network, no file is
-//! opened, and secrets stay references.
+//! A configuration compiled as for serving, without anything that serves: nothing is asked of the
+//! network, no file is opened, and secrets stay references.
 
 use std::sync::Arc;
 

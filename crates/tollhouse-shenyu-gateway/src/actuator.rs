@@ -1,5 +1,5 @@
-//! JSON pages below `/actuator/` with the objects that the chain was compiled from, as ShenYu's gateway has them.
-//! Secrets are masked.
+//! JSON pages below `/actuator/` with the objects that the chain was compiled from, as ShenYu's
+//! gateway has them. Secrets are masked.
 
 use std::sync::{Arc, OnceLock};
 

@@ -175,8 +175,8 @@ impl Chain {
         }
     }
 
-    /// Runs the plugins. `path` is the path if filters have changed it, and `cross` the headers that
-    /// they add to the response.
+    /// Runs the plugins. `path` is the path if filters have changed it, and `cross` the headers
+    /// that they add to the response.
     async fn run_plugins<'o>(
         &self,
         cx: &mut RequestContext<'_>,

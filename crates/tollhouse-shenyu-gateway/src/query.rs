@@ -1,8 +1,10 @@
-//! Queries in the form in which ShenYu sends them to nodes, and the characters that its gateway accepts in a target.
+//! Queries in the form in which ShenYu sends them to nodes, and the characters that its gateway
+//! accepts in a target.
 //!
-//! ShenYu takes a query apart and puts it together again: pairs without a name disappear, and values of one name are
-//! placed side by side. If path or query have an escape, names and values are decoded as those of a form and encoded
-//! anew, so that `+` becomes `%20`, and `%41` becomes `A`.
+//! ShenYu takes a query apart and puts it together again: pairs without a name disappear, and
+//! values of one name are placed side by side. If path or query have an escape, names and values
+//! are decoded as those of a form and encoded anew, so that `+` becomes `%20`, and `%41` becomes
+//! `A`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +16,8 @@ use crate::shared::form;
 /// Number of pairs whose names are compared with each other; longer queries are always rewritten.
 const COMPARED_PAIRS_MAX: usize = 8;
 
-/// Whether a target has only characters that a URI may have (as `java.net.URI` reads RFC 2396), and whole escapes.
-/// ShenYu refuses all others.
+/// Whether a target has only characters that a URI may have (as `java.net.URI` reads RFC 2396), and
+/// whole escapes. ShenYu refuses all others.
 pub(crate) fn is_uri(target: &[u8]) -> bool {
     let query = find(b'?', target).unwrap_or(target.len());
     target.iter().enumerate().all(|(place, byte)| match byte {
@@ -30,8 +32,8 @@ const fn is_uri_byte(byte: u8) -> bool {
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
 }
 
-/// Whether ShenYu sends a query as it came, if the path has no escape. Costs one pass over the query and allocates
-/// nothing; `false` also for some long queries that ShenYu would not change.
+/// Whether ShenYu sends a query as it came, if the path has no escape. Costs one pass over the
+/// query and allocates nothing; `false` also for some long queries that ShenYu would not change.
 pub(crate) fn is_plain(query: &[u8]) -> bool {
     let is_clear = query.iter().all(|byte| *byte != b'%' && is_uri_byte(*byte));
     if !is_clear || query.is_empty() {
@@ -92,8 +94,8 @@ pub(crate) fn parameters(query: &[u8]) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Encodes parameters as the plugin `request` does: only the characters that a query may not have, and a plus sign,
-/// which would be read as a space.
+/// Encodes parameters as the plugin `request` does: only the characters that a query may not have,
+/// and a plus sign, which would be read as a space.
 pub(crate) fn encode(parameters: &[(String, Option<String>)]) -> Vec<u8> {
     let encoded = |part: &str| {
         let is_kept =

@@ -146,7 +146,8 @@ impl StoreFollower {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
-    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the prefix.
+    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the
+    /// prefix.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -1,5 +1,6 @@
-//! Encryption of JSON fields by `cryptorRequest` and `cryptorResponse`: RSA with PKCS#1 v1.5 padding
-//! (RFC 8017 §7.2), in base64, as Java's `Cipher.getInstance("RSA")` has it. Keys are in `cryptor/key.rs`.
+//! Encryption of JSON fields by `cryptorRequest` and `cryptorResponse`: RSA with PKCS#1 v1.5
+//! padding (RFC 8017 §7.2), in base64, as Java's `Cipher.getInstance("RSA")` has it. Keys are in
+//! `cryptor/key.rs`.
 
 use std::fmt;
 

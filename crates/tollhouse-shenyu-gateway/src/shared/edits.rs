@@ -1,5 +1,5 @@
-//! Changes of named values and of JSON bodies, which several plugins make. The order is always: add,
-//! set, rename, remove.
+//! Changes of named values and of JSON bodies, which several plugins make. The order is always:
+//! add, set, rename, remove.
 
 use serde::Deserialize;
 use serde_json::Value;

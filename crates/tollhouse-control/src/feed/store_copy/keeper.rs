@@ -38,7 +38,8 @@ const RETRY: Duration = Duration::from_secs(60);
 pub struct CopyKeeper {
     copy: StoreCopy,
     metrics: Arc<Metrics>,
-    /// `None` before the first copy, and after a write to the disk has failed: the stored copy then stays as it is.
+    /// `None` before the first copy, and after a write to the disk has failed: the stored copy then
+    /// stays as it is.
     journal: Option<Journal>,
     /// Number of the newest journal.
     number: u64,

@@ -10,7 +10,8 @@ use num_bigint::BigUint;
 /// cryptography library.
 const BITS: std::ops::Range<u64> = 512..2048;
 
-/// Bytes of padding in each block (RFC 8017 §7.2.1): two at the start, at least eight at random, and a zero.
+/// Bytes of padding in each block (RFC 8017 §7.2.1): two at the start, at least eight at random,
+/// and a zero.
 const PADDING_BYTES: usize = 11;
 
 /// `rsaEncryption` as an OBJECT IDENTIFIER in DER.

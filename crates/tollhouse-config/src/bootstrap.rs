@@ -642,7 +642,7 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// The default: disabled, with `access.log` in the data folder.
+    /// Returns the default: disabled, with `access.log` in the data folder.
     pub(crate) fn in_folder(data_dir: &std::path::Path) -> Self {
         Self {
             format: AccessLogFormat::Off,

@@ -300,7 +300,7 @@ impl SizeLine {
         }
     }
 
-    /// Part of the line that has not been sent.
+    /// Returns the part of the line that has not been sent.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]

@@ -104,7 +104,7 @@ pub struct Balance {
 }
 
 impl From<Policy> for Balance {
-    /// A policy without a hash key.
+    /// Returns a policy without a hash key.
     fn from(policy: Policy) -> Self {
         Self { policy, hash_on: None }
     }

@@ -74,7 +74,7 @@ impl FailedLogins {
     }
 }
 
-/// Client that an address belongs to: the IPv4 address itself, or the IPv6 /64 network.
+/// Returns the client that an address belongs to: the IPv4 address itself, or the IPv6 /64 network.
 pub fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -183,7 +183,7 @@ impl Family {
         }
     }
 
-    /// Length of both addresses and ports in bytes.
+    /// Returns the length of both addresses and ports in bytes.
     fn address_bytes(self) -> usize {
         match self {
             Self::Unspecified => 0,

@@ -216,7 +216,7 @@ impl Worker {
         self.node_connections.close(key);
     }
 
-    /// An `Rc` of the core, for a separate task.
+    /// Returns an `Rc` of the core, for a separate task.
     ///
     /// # Panics
     /// Never, because the caller runs on the core.
@@ -243,13 +243,13 @@ impl Worker {
         self.server_lines.borrow()
     }
 
-    /// A random number; not for secrets.
+    /// Returns a random number; not for secrets.
     #[inline]
     pub fn random_u64(&self) -> u64 {
         self.random.borrow_mut().next_u64()
     }
 
-    /// A cleared state for one request.
+    /// Returns a cleared state for one request.
     #[inline]
     pub(crate) fn take_state(&self) -> Box<RequestState> {
         self.states.borrow_mut().pop().unwrap_or_default()
@@ -265,7 +265,7 @@ impl Worker {
         }
     }
 
-    /// Memory for the future of one request.
+    /// Returns the memory for the future of one request.
     #[inline]
     pub(crate) fn take_room(&self) -> Room {
         self.rooms.borrow_mut().pop().unwrap_or_default()
@@ -276,7 +276,7 @@ impl Worker {
         keep(&self.rooms, room);
     }
 
-    /// Memory for the future of one request's plugin phases.
+    /// Returns the memory for the future of one request's plugin phases.
     #[inline]
     pub(crate) fn take_plugin_room(&self) -> Room {
         self.plugin_rooms.borrow_mut().pop().unwrap_or_default()

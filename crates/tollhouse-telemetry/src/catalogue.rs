@@ -316,7 +316,7 @@ pub(crate) fn render_build_info(text: &mut String) {
     ));
 }
 
-/// Every metric, in the order of the page.
+/// Returns every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     let process = ProcessMetrics::METRICS.iter().chain([
         &BUILD_INFO,
@@ -328,7 +328,7 @@ pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     traffic.chain(process).chain(registry::METRICS)
 }
 
-/// The reference page of the metrics.
+/// Returns the reference page of the metrics.
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\

@@ -66,7 +66,8 @@ impl Totals {
     }
 }
 
-/// Bucket of a duration. Linear search, because nearly all durations fall into the first buckets.
+/// Returns the bucket of a duration. Linear search, because nearly all durations fall into the
+/// first buckets.
 #[inline]
 fn bucket_of(duration_us: u64) -> usize {
     BOUNDS_MS.iter().position(|bound_ms| duration_us <= bound_ms * 1_000).unwrap_or(BUCKETS - 1)

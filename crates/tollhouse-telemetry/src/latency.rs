@@ -61,8 +61,8 @@ impl LatencyCounts {
         Self(std::array::from_fn(|index| self.0[index].wrapping_sub(earlier.0[index])))
     }
 
-    /// Latency in milliseconds that `per_mille` of a thousand requests did not exceed, rounded up
-    /// to the end of its bucket; `None` without requests.
+    /// Returns the latency in milliseconds that `per_mille` of a thousand requests did not exceed,
+    /// rounded up to the end of its bucket; `None` without requests.
     pub fn quantile_ms(&self, per_mille: u64) -> Option<u64> {
         let total: u64 = self.0.iter().sum();
         if total == 0 {
@@ -78,7 +78,7 @@ impl LatencyCounts {
     }
 }
 
-/// Index of the bucket of a latency.
+/// Returns the index of the bucket of a latency.
 #[inline]
 fn bucket_of(latency_ms: u64) -> usize {
     if latency_ms < EXACT_MS {
@@ -90,7 +90,7 @@ fn bucket_of(latency_ms: u64) -> usize {
     ((EXACT_MS + octave * STEPS + step) as usize).min(BUCKETS - 1)
 }
 
-/// The largest latency of a bucket.
+/// Returns the largest latency of a bucket.
 fn last_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < EXACT_MS {

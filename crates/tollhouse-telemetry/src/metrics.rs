@@ -47,7 +47,7 @@ impl Metrics {
         CoreHandle { block, one_thread: PhantomData }
     }
 
-    /// The block that any thread may write.
+    /// Returns the block that any thread may write.
     pub fn process(&self) -> &Arc<ProcessMetrics> {
         &self.process
     }
@@ -119,7 +119,7 @@ impl Metrics {
         (all, missed)
     }
 
-    /// Kinds of failed requests, by route and error code, each core's apart.
+    /// Returns the kinds of failed requests by route and error code, separately for each core.
     pub fn failure_groups(&self) -> Vec<FailureGroup> {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         cores.iter().flat_map(|core| core.recent.groups()).collect()
@@ -231,7 +231,7 @@ impl CoreHandle {
         &self.block.latencies
     }
 
-    /// Counters about requests handled by ShenYu objects.
+    /// Returns the counters about requests handled by ShenYu objects.
     #[inline]
     pub fn shenyu(&self) -> &ShenyuMetrics {
         &self.block.shenyu

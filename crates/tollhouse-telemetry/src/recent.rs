@@ -59,7 +59,7 @@ impl<const N: usize> ShortText<N> {
         Self { bytes, length: u8::try_from(kept).unwrap_or(u8::MAX), is_cut: kept < text.len() }
     }
 
-    /// The text; invalid UTF-8 is replaced.
+    /// Returns the text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
@@ -155,7 +155,7 @@ impl RecentRequests {
         }
     }
 
-    /// Number of records not stored because the records were being read.
+    /// Returns the number of records not stored because the records were being read.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
@@ -167,7 +167,7 @@ impl RecentRequests {
         all.extend_from_slice(&sampled.records);
     }
 
-    /// Kinds of failures with their counts.
+    /// Returns the kinds of failures with their counts.
     pub fn groups(&self) -> Vec<FailureGroup> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).groups()
     }

@@ -57,7 +57,7 @@ pub enum Pick<'a> {
 pub struct NodeIndex(pub(crate) u32);
 
 impl NodeIndex {
-    /// The index as a position in the list of nodes.
+    /// Returns the index as a position in the list of nodes.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
@@ -121,7 +121,7 @@ impl<'a> Picked<'a> {
         self.address
     }
 
-    /// Index of the node in its set.
+    /// Returns the index of the node in its set.
     #[inline]
     pub fn index(&self) -> NodeIndex {
         self.index
@@ -212,7 +212,7 @@ impl Tried {
         self.words[word] |= 1 << (index.0 % 64);
     }
 
-    /// The tried nodes of the set with this revision; empty if they belong to another.
+    /// Returns the tried nodes of the set with this revision; empty if they belong to another.
     pub(crate) fn within(&self, revision: u64) -> &Self {
         static NONE: Tried = Tried::new();
         if self.revision == revision { self } else { &NONE }

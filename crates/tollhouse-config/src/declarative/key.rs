@@ -22,7 +22,7 @@ impl Head {
     }
 }
 
-/// Kinds of items that a list may contain.
+/// Returns the kinds of items that a list may contain.
 pub(super) fn kinds_in(list: Kind) -> impl Iterator<Item = Kind> {
     let further = (list == Kind::Consumer).then_some(Kind::Credential);
     std::iter::once(list).chain(further)
@@ -71,7 +71,7 @@ pub(super) fn parse(
     Some((list, id))
 }
 
-/// Id of an item without one, from its index in the list.
+/// Returns the id of an item without one, from its index in the list.
 pub(super) fn id_from_place(index: usize) -> Id {
     Id::new(format!("arr_{}", index + 1))
 }

@@ -73,7 +73,7 @@ impl Key {
         Self::new(name, secret, now_unix_s)
     }
 
-    /// Age of the key; 0 if the clock was set back.
+    /// Returns the age of the key; 0 if the clock was set back.
     fn age_s(&self, now_unix_s: u64) -> u64 {
         now_unix_s.saturating_sub(self.made_unix_s)
     }
@@ -121,7 +121,7 @@ impl TicketKeys {
         keys.iter().map(key).collect::<Option<Vec<_>>>().map(Self::from_keys)
     }
 
-    /// Key for sealing at `now_unix_s`; rotates the ring first if due.
+    /// Returns the key for sealing at `now_unix_s`; rotates the ring first if due.
     fn sealing(&self, now_unix_s: u64) -> Option<Arc<Key>> {
         let fresh =
             |ring: &Ring| ring.0.first().filter(|key| key.age_s(now_unix_s) < ROTATION_S).cloned();

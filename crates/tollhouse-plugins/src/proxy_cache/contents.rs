@@ -91,7 +91,7 @@ impl Contents {
         names
     }
 
-    /// Number of bytes that all files take on the disk.
+    /// Returns the number of bytes that all files take on the disk.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -41,8 +41,8 @@ impl<'e> Watch<'e> {
         Self { worker: cx.worker, departure: cx.departure, from_ms, noticed: None }
     }
 
-    /// Outcome of a request after a poll. The client is checked after the request, so that a
-    /// response that is ready is still sent.
+    /// Returns the outcome of a request after a poll. The client is checked after the request, so
+    /// that a response that is ready is still sent.
     #[inline]
     pub(crate) fn check<T>(
         &mut self,

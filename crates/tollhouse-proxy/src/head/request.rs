@@ -143,8 +143,8 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// Elements of `X-Forwarded-For`: those the client sent, unless untrusted, those of plugins,
-    /// and the client's address last.
+    /// Returns the elements of `X-Forwarded-For`: those the client sent, unless untrusted, those of
+    /// plugins, and the client's address last.
     fn chain<'c>(&'c self, client: &ClientFacts<'c>) -> impl Iterator<Item = FieldValue<'c>> {
         let name = X_FORWARDED_FOR.as_bytes();
         let is_believed = self.trust != Trust::Untrusted && !self.edits.hides(name);

@@ -60,7 +60,7 @@ impl PluginStep {
         self.filter.as_ref().is_some_and(Expr::reads_body)
     }
 
-    /// Identifier of the plugin instance, unique while it exists.
+    /// Returns the identifier of the plugin instance, unique while it exists.
     #[inline]
     pub(crate) fn instance(&self) -> usize {
         Arc::as_ptr(&self.handler).cast::<()>() as usize
@@ -146,7 +146,7 @@ impl Chain {
         self.0.as_ref().map_or(&[], |links| &links.off)
     }
 
-    /// Phases in which any plugin takes part.
+    /// Returns the phases in which any plugin takes part.
     #[inline]
     pub(super) fn phases(&self) -> Phases {
         self.0.as_ref().map_or(Phases::NONE, |links| links.phases)

@@ -88,7 +88,7 @@ impl PreparedResponse {
         }
     }
 
-    /// Length of the body declared in the head.
+    /// Returns the length of the body declared in the head.
     pub(crate) fn declared_bytes(&self) -> Option<u64> {
         match &self.place {
             Place::LeftOut(bytes) => *bytes,

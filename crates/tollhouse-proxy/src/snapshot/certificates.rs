@@ -32,7 +32,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The host, unless handshakes are refused.
+    /// Returns the host, unless handshakes are refused.
     pub(crate) fn host(&self) -> Option<&Arc<TlsHost>> {
         match self {
             Self::Host(host) => Some(host),
@@ -112,7 +112,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 impl Certificates {
-    /// Host for `name`, given in lower case without a final dot.
+    /// Returns the host for `name`, given in lower case without a final dot.
     pub fn find(&self, name: &str) -> Option<&Arc<TlsHost>> {
         self.answer(name)?.host()
     }
@@ -132,7 +132,7 @@ impl Certificates {
             .or(self.any.as_ref())
     }
 
-    /// Host for clients that send no server name, if no fallback name is configured.
+    /// Returns the host for clients that send no server name, if no fallback name is configured.
     pub fn any(&self) -> Option<&Arc<TlsHost>> {
         self.any.as_ref()?.host()
     }

@@ -52,7 +52,7 @@ pub struct ComesFor {
 }
 
 impl ComesFor {
-    /// All clients of an address, for any local address.
+    /// Returns a value that stands for all clients of an address, for any local address.
     pub(crate) fn address(client: SocketAddr) -> Self {
         let client = SocketAddr::new(client.ip(), 0);
         Self { client, local: client }
@@ -60,7 +60,7 @@ impl ComesFor {
 }
 
 impl PoolKey {
-    /// Estimated memory of an idle connection with this key.
+    /// Returns the estimated memory of an idle connection with this key.
     #[inline]
     fn bytes(&self) -> usize {
         let key = if self.comes_for.is_some() { size_of::<ComesFor>() } else { 0 };
@@ -123,7 +123,7 @@ impl UpstreamConnection {
         Box::new(Self { link, requests: 0, is_proven: false, stack: None, metrics })
     }
 
-    /// Key of the connection in the pool.
+    /// Returns the key of the connection in the pool.
     #[inline]
     pub(crate) fn key(&self) -> Option<&PoolKey> {
         self.stack.as_ref().map(|stack| &stack.key)
@@ -220,7 +220,7 @@ impl Pools {
         connection
     }
 
-    /// Stack that is found under `key`; a new one if none is.
+    /// Returns the stack of `key`; creates it if missing.
     #[cold]
     fn listed(&self, key: PoolKey) -> Rc<Stack> {
         let mut stacks = self.stacks.borrow_mut();
@@ -235,7 +235,7 @@ impl Pools {
         stack
     }
 
-    /// The most recently used connection of `key` that is still usable.
+    /// Returns the most recently used connection of `key` that is still usable.
     #[inline]
     pub fn take(&self, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let stacks = self.stacks.borrow();
@@ -346,7 +346,8 @@ impl Pools {
         self.retain(|_| false);
     }
 
-    /// Number of connections dropped since the last call because the node had closed them.
+    /// Returns the number of connections dropped since the last call because the node had closed
+    /// them.
     pub fn take_found_dead(&self) -> u64 {
         self.found_dead.take()
     }

@@ -38,8 +38,7 @@ pub(super) struct Control {
     pub(super) stop: AtomicBool,
 }
 
-/// Main loop of the thread. Ends when told to stop and all buffers are written, or when no sender
-/// is left.
+/// Runs the thread until all buffers are written after the stop, or until no sender is left.
 pub(super) fn run(mut writer: Writer, receiver: &Receiver<Command>, control: &Control) {
     while let Ok(command) = receiver.recv() {
         if control.reopen.swap(false, Ordering::AcqRel) {

@@ -68,7 +68,7 @@ impl ResponseSource {
 }
 
 impl<'a> Values<'a> {
-    /// The varying labels with their values, in a fixed order.
+    /// Returns the varying labels with their values, in a fixed order.
     #[inline]
     pub(super) fn each(&self) -> [(LabelName, &'a [u8]); 6] {
         [

@@ -84,7 +84,7 @@ impl FailedRequests {
         group.facts.last_ms = request.unix_ms;
     }
 
-    /// Index of the request's kind, which is created if it is new.
+    /// Returns the index of the request's kind, which is created if it is new.
     fn group(&mut self, request: &RecentRequest) -> usize {
         let status = if request.code.is_some() { 0 } else { request.status };
         let mut hasher = DefaultHasher::new();
@@ -146,7 +146,7 @@ impl FailedRequests {
         place
     }
 
-    /// All records, in no particular order.
+    /// Returns all records, in no particular order.
     pub(super) fn records(&self) -> impl Iterator<Item = &RecentRequest> {
         let is_free = |place: usize| self.free.iter().any(|free| usize::from(*free) == place);
         let used = self.records.iter().enumerate().filter(move |(place, _)| !is_free(*place));

@@ -29,7 +29,7 @@ pub(crate) fn default_http_version() -> f64 {
     1.1
 }
 
-/// Default of `min_length`: bodies shorter than this many bytes are not compressed.
+/// Returns the default of `min_length`: bodies shorter than this many bytes are not compressed.
 pub(crate) fn default_length_min() -> u64 {
     20
 }

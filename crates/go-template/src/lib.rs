@@ -24,7 +24,8 @@ use tollhouse_stdx::Random;
 
 use node::Node;
 
-/// Values of `{{.Name}}` for one request.
+/// Values of the template variables (`{{.RequestNumber}}`, `{{.WorkerID}}` and so on) for one
+/// request.
 #[derive(Debug, Clone, Copy)]
 pub struct Variables<'a> {
     /// Value of `.WorkerID`: name of the sender, unique among concurrent senders.
@@ -78,7 +79,7 @@ pub enum Functions {
     /// Functions of the template language, of ghz and of sprig.
     #[default]
     All,
-    /// Only the functions of the template language, such as `eq` and `printf`.
+    /// The functions of the template language only, such as `eq` and `printf`.
     Builtin,
 }
 

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Source of the wall-clock time; tests implement a virtual clock.
 pub trait Clock: Send + Sync {
-    /// Current time, in seconds of Unix time.
+    /// Returns the current time, in seconds of Unix time.
     fn now_s(&self) -> u64;
 }
 

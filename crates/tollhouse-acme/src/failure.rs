@@ -42,7 +42,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// Name in logs, API responses and tables.
+    /// Returns the name used in logs, API responses and tables.
     pub fn name(self) -> &'static str {
         match self {
             Code::Unreachable => "acme_unreachable",
@@ -59,7 +59,7 @@ impl Code {
         }
     }
 
-    /// Advice for the operator, as a phrase.
+    /// Returns the advice for the operator, as a phrase.
     pub fn remedy(self) -> &'static str {
         match self {
             Code::Unreachable => {
@@ -225,7 +225,7 @@ fn from_fault(fault: Fault, refused: Code) -> Failure {
     }
 }
 
-/// Type of a problem without the common prefix.
+/// Returns the type of a problem without the common prefix.
 fn problem_name(problem: &Problem) -> &str {
     let name = problem.r#type.as_deref().unwrap_or_default();
     name.strip_prefix(PROBLEM_PREFIX).unwrap_or(name)

@@ -14,15 +14,15 @@ use crate::shared::Shared;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// In service, and not due for renewal.
+    /// The certificate is in service, and not due for renewal.
     Valid,
-    /// In service, with a renewal in progress.
+    /// The certificate is in service, and a renewal is in progress.
     Renewing,
-    /// In service, but the last renewal attempt has failed.
+    /// The certificate is in service, but the last renewal attempt has failed.
     RenewalFailing,
-    /// Missing; an order is in progress.
+    /// The certificate is missing; an order is in progress.
     Ordering,
-    /// Missing; the last attempt has failed.
+    /// The certificate is missing; the last attempt has failed.
     Failing,
 }
 

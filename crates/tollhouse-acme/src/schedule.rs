@@ -58,7 +58,8 @@ const LAST_PART: u64 = 20;
 /// Times at which the next actions for a certificate are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Time to ask the authority for the renewal window; `None` without a certificate.
+    /// Time of the next request to the authority for the renewal window; `None` without a
+    /// certificate.
     pub(crate) ask_at_s: Option<u64>,
     pub(crate) order_at_s: u64,
 }
@@ -131,8 +132,7 @@ pub(crate) struct WindowAnswer {
     pub(crate) now_s: u64,
 }
 
-/// Result of a request for the renewal window that returned none: the authority has no window, or
-/// did not answer.
+/// The authority returned no renewal window: it supports none, or did not answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoWindow {
     /// Wait before the next request for the window; `None` for the default.

@@ -50,7 +50,7 @@ pub enum ChallengeKind {
 }
 
 impl ChallengeKind {
-    /// Name in the protocol and in the configuration.
+    /// Returns the name used in the protocol and in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             ChallengeKind::Http01 => "http-01",
@@ -58,7 +58,7 @@ impl ChallengeKind {
         }
     }
 
-    /// Port that the authority connects to.
+    /// Returns the port that the authority connects to.
     pub fn port(self) -> u16 {
         match self {
             ChallengeKind::Http01 => 80,

@@ -38,7 +38,7 @@ impl AdminApi {
         }
     }
 
-    /// Response that refuses a request before it is processed.
+    /// Returns a response that refuses a request before it is processed.
     pub(crate) fn reject(&self, reply: Reply) -> WireResponse {
         self.0.wire(reply)
     }

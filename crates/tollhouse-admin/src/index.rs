@@ -39,7 +39,7 @@ pub(crate) struct Index {
     /// Key prefix with slashes, such as `/apisix/`.
     prefix: String,
     inspect: Box<Inspect>,
-    /// Held while the index catches up.
+    /// State of following the store; locked while the index catches up.
     following: tokio::sync::Mutex<Following>,
     contents: Mutex<Contents>,
     /// Revision of the newest commit of this process.

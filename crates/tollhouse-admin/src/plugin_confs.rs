@@ -72,8 +72,8 @@ pub(crate) fn check_one(
     meta.map_or(Ok(()), |meta| check_meta(name, meta))
 }
 
-/// Error text for an unavailable plugin. It distinguishes APISIX plugins that this build lacks from
-/// unknown names.
+/// Returns the error text for an unavailable plugin. It distinguishes APISIX plugins that this
+/// build lacks from unknown names.
 pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
     if catalogue.get(name).is_none() && absent::is_of_apisix(name) {
         return format!("plugin [{name}] is not part of this build");

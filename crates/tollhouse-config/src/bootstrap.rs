@@ -322,13 +322,13 @@ impl Default for Shenyu {
 pub struct Listen {
     /// Addresses of the data plane for unencrypted HTTP.
     pub http: Vec<SocketAddr>,
-    /// Data plane, plain, behind proxies that send PROXY headers.
+    /// Addresses of the data plane for unencrypted HTTP behind proxies that send PROXY headers.
     pub http_proxied: Vec<SocketAddr>,
-    /// Data plane, TLS, behind proxies that send PROXY headers.
+    /// Addresses of the data plane for HTTPS behind proxies that send PROXY headers.
     pub https_proxied: Vec<SocketAddr>,
     /// Addresses of the data plane for HTTPS.
     pub https: Vec<SocketAddr>,
-    /// Data plane, plain, on Unix sockets.
+    /// Unix sockets of the data plane for unencrypted HTTP.
     pub unix: Vec<UnixListen>,
     /// Listeners of stream routes, for TCP and UDP.
     pub stream: Vec<StreamListen>,
@@ -338,7 +338,7 @@ pub struct Listen {
     pub control: Vec<SocketAddr>,
     /// Addresses of the Prometheus metrics page.
     pub metrics: Vec<SocketAddr>,
-    /// Liveness and readiness; off by default.
+    /// Addresses of the liveness and readiness pages; off by default.
     pub status: Vec<SocketAddr>,
     /// Addresses of the registry for Polaris' gRPC protocol.
     pub registry_grpc: Vec<SocketAddr>,
@@ -652,7 +652,7 @@ pub struct AccessLog {
 }
 
 impl AccessLog {
-    /// The default: disabled, with `access.log` in the data folder.
+    /// Returns the default: disabled, with `access.log` in the data folder.
     pub(crate) fn in_folder(data_dir: &std::path::Path) -> Self {
         Self {
             format: AccessLogFormat::Off,

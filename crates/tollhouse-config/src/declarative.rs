@@ -85,7 +85,7 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    /// The readable part; `null` if there is nothing readable.
+    /// Returns the readable part; `null` if there is nothing readable.
     pub fn rest(&self) -> Value {
         serde_json::from_str(&self.rest).unwrap_or_default()
     }

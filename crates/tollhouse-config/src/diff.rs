@@ -44,7 +44,7 @@ pub struct ItemRecord {
 }
 
 impl Fingerprints {
-    /// State before any document; everything in the next one is new.
+    /// Returns the state before any document; everything in the next one is new.
     pub fn new() -> Self {
         Self::default()
     }
@@ -54,7 +54,8 @@ impl Fingerprints {
         Self::new().followed_by(document)
     }
 
-    /// State after a further document. Items that the document withholds keep their former state.
+    /// Returns the state after a further document. Items that the document withholds keep their
+    /// former state.
     pub fn followed_by(&self, document: &Document) -> Self {
         let number = self.documents + 1;
         let print = |(position, item): (usize, &Item)| {
@@ -94,7 +95,7 @@ impl Fingerprints {
         Self { items, withheld: all_withheld, documents: number }
     }
 
-    /// Items of one kind, in the order of the document.
+    /// Returns the items of one kind, in the order of the document.
     pub fn items_by_kind(&self, kind: Kind) -> Vec<ItemRecord> {
         let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
         items.sort_by_key(|(_, print)| print.position);

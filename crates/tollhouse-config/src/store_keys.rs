@@ -15,7 +15,8 @@ pub fn store_key(prefix: &str, kind: Kind, id: &Id) -> String {
     format!("{}{id}", kind_prefix(prefix, kind))
 }
 
-/// Prefix of the keys of a kind, with the final slash. Credentials share that of consumers.
+/// Returns the prefix of the keys of a kind, with the final slash. Credentials share that of
+/// consumers.
 pub fn kind_prefix(prefix: &str, kind: Kind) -> String {
     let list = if kind == Kind::Credential { Kind::Consumer } else { kind };
     format!("{prefix}/{}/", list.plural())

@@ -43,7 +43,7 @@ impl RunningAdmin {
     }
 }
 
-/// Options of the Admin API from the bootstrap file.
+/// Returns the options of the Admin API from the bootstrap file.
 fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     let admin = &bootstrap.admin;
     let named = |name: &str, key: &Secret, role| AdminKey {
@@ -115,10 +115,10 @@ pub async fn start(
 /// Random bytes added to a session secret that must not outlive the process.
 const SECRET_BYTES: usize = 32;
 
-/// Secret that signs session cookies. With a store, the secret depends on the keyring alone:
-/// sign-ins survive a restart and pass to a successor, because the store remembers sign-outs.
-/// Without a store, random bytes end all sessions with the process; otherwise a sign-out would be
-/// forgotten at the next start.
+/// Returns the secret that signs session cookies. With a store, the secret depends on the keyring
+/// alone: sign-ins survive a restart and pass to a successor, because the store remembers
+/// sign-outs. Without a store, random bytes end all sessions with the process; otherwise a sign-out
+/// would be forgotten at the next start.
 fn session_secret(keyring: &Keyring, mode: &Mode) -> anyhow::Result<Vec<u8>> {
     let mut secret = keyring.expose().collect::<Vec<&str>>().join("\n").into_bytes();
     match mode {

@@ -1,7 +1,8 @@
 //! Text printed at the start: addresses of all listeners, locations of the keys, and a command that
 //! works as printed.
 //!
-//! Secrets are never printed, because service managers and container runtimes keep what a process prints.
+//! Secrets are never printed, because service managers and container runtimes keep what a process
+//! prints.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -129,7 +130,8 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-/// The address for a client on this machine: an unspecified address is replaced by loopback.
+/// Returns the address for a client on this machine: an unspecified address is replaced by
+/// loopback.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     let mut reachable = address;
     if address.ip().is_unspecified() {

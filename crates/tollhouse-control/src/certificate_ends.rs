@@ -32,12 +32,12 @@ impl CertificateEnds {
         *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.into();
     }
 
-    /// All expiry times, sorted by object id.
+    /// Returns all expiry times, sorted by object id.
     pub fn all(&self) -> Arc<[(String, i64)]> {
         Arc::clone(&self.ends.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All expiry times, as a JSON array of `{"ssl", "not_after"}`.
+    /// Returns all expiry times, as a JSON array of `{"ssl", "not_after"}`.
     pub fn to_json(&self) -> Value {
         let end = |(ssl, end): &(String, i64)| json!({ "ssl": ssl, "not_after": end });
         self.all().iter().map(end).collect()

@@ -84,7 +84,7 @@ pub async fn start(
 }
 
 impl RunningCertificates {
-    /// State of the certificates, for the Admin API.
+    /// Returns the state of the certificates, for the Admin API.
     pub fn source(&self) -> Arc<dyn CertificateSource> {
         Arc::new(Source(self.listing.clone()))
     }
@@ -142,8 +142,8 @@ impl ChallengeResponder for DataPlane {
     }
 }
 
-/// TLS terms for a `tls-alpn-01` challenge. If the certificate cannot be generated, the challenge
-/// stays unanswered and the authority reports it.
+/// Returns the TLS terms for a `tls-alpn-01` challenge. If the certificate cannot be generated, the
+/// challenge stays unanswered and the authority reports it.
 fn terms(pending: &PendingChallenge) -> Option<(String, HostTerms)> {
     let made = tollhouse_acme::challenge_certificate(&pending.host, &pending.key_authorization);
     let (certificate, key) =
@@ -153,7 +153,7 @@ fn terms(pending: &PendingChallenge) -> Option<(String, HostTerms)> {
     Some((pending.host.clone(), terms.ok()?))
 }
 
-/// ACME settings from the bootstrap file; `None` without a directory.
+/// Returns the ACME settings from the bootstrap file; `None` without a directory.
 fn settings(acme: &Acme) -> Option<Settings> {
     let external_account = match (&acme.eab.key_id, &acme.eab.key) {
         (Some(id), Some(key)) => {

@@ -1,5 +1,5 @@
-//! State of the configuration in service, for the side listeners: its problems, readiness, and the
-//! place of its objects.
+//! State of the configuration in service: its problems, its readiness, and the source from which
+//! its objects can be read. The listeners for operators (control, metrics, status) show it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,7 +74,8 @@ impl Configuration {
         state.status = status;
     }
 
-    /// Revision in service, and the time since which it is, in milliseconds since 1970.
+    /// Returns the revision in service, and the time since which it is, in milliseconds since 1970;
+    /// `None` before the first configuration.
     pub fn last_change(&self) -> Option<(u64, u64)> {
         self.lock().changed
     }
@@ -103,7 +104,7 @@ impl Configuration {
         self.lock().objects = objects;
     }
 
-    /// Place of the objects in service.
+    /// Returns the source from which the objects in service can be read.
     pub fn objects(&self) -> ObjectSource {
         self.lock().objects.clone()
     }

@@ -56,7 +56,8 @@ impl RunningProcess {
         }
     }
 
-    /// The manual page of a plugin: the text of its module's doc comment.
+    /// Returns the manual page of a plugin: the text of its module's doc comment. `None` for an
+    /// unknown plugin.
     fn manual_page(name: &str) -> Option<String> {
         let (_, source) = tollhouse_plugins::PAGES.iter().find(|(plugin, _)| *plugin == name)?;
         let lines = source.lines().map_while(|line| line.strip_prefix("//!"));

@@ -56,7 +56,8 @@ pub struct ControlContext {
 }
 
 impl ControlContext {
-    /// State of a process without a configuration in service. Its data folder must exist.
+    /// Returns the state of a process without a configuration in service. Its data folder must
+    /// exist.
     ///
     /// # Errors
     /// If the data folder cannot be used, or the bootstrap file names an unknown plugin.
@@ -101,7 +102,7 @@ impl ControlContext {
         })
     }
 
-    /// Prefix of object keys in a store, without a slash at the end.
+    /// Returns the prefix of object keys in a store, without a slash at the end.
     pub fn store_prefix(&self) -> &str {
         self.bootstrap.admin.prefix.trim_end_matches('/')
     }

@@ -34,8 +34,8 @@ pub trait NodeSource: Send + Sync {
     /// Stops following the service of the upstream `key`, if it is followed.
     fn leave(&self, key: &str);
 
-    /// State of the followed upstreams, for the control API. Called only if the row of the source
-    /// has `is_reported`.
+    /// Returns the state of the followed upstreams, for the control API. Called only if the row of
+    /// the source has `is_reported`.
     fn report(&self, _: Detail) -> Vec<UpstreamReport> {
         Vec::new()
     }
@@ -100,7 +100,7 @@ impl NodeSources {
         }
     }
 
-    /// State of all upstreams of a source.
+    /// Returns the state of all upstreams of a source.
     pub fn report(&self, source: DiscoverySource, detail: Detail) -> Vec<UpstreamReport> {
         self.get(source).report(detail)
     }

@@ -35,7 +35,7 @@ use self::store::StoreFeed;
 use crate::context::ControlContext;
 use crate::process::handover::Predecessor;
 
-/// Time that the start waits for a shared store if a local copy can serve meanwhile.
+/// Maximum wait of the start for a shared store if a local copy can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 
 /// Timeout of the first reading without a local copy, or while a predecessor still serves:
@@ -81,7 +81,7 @@ pub async fn open(
 /// serves, provided that a copy exists. The feed is then provisional, and has to be opened again.
 ///
 /// # Errors
-/// As [`open`], except for an unreachable shared store.
+/// For the reasons of [`open`], except if a shared store is unreachable.
 pub async fn open_at_start(
     source: &Source,
     cx: &ControlContext,
@@ -141,7 +141,8 @@ impl Feed {
         }
     }
 
-    /// Store, key and mode for the Admin API of this source; `None` if its listener is off.
+    /// Returns the store, key and mode for the Admin API of this source; `None` if its listener is
+    /// off.
     pub fn admin_access(&self) -> Option<AdminAccess> {
         match self {
             Feed::File(feed) => feed.admin_access(),
@@ -150,7 +151,7 @@ impl Feed {
         }
     }
 
-    /// The store of objects and the keyring for its secrets, if the source is a store.
+    /// Returns the store of objects and the keyring for its secrets, if the source is a store.
     pub fn stored(&self) -> Option<(Arc<dyn Store>, Arc<Keyring>)> {
         match self {
             Feed::Store(feed) => {

@@ -73,13 +73,13 @@ impl Default for FindingBoard {
 }
 
 impl FindingBoard {
-    /// The findings as last computed, the worst first.
+    /// Returns the findings as last computed, the worst first.
     pub fn list(&self) -> Arc<[Finding]> {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Has the list computed anew, so that it tells of the last request. Answers with the older one
-    /// if that takes long.
+    /// Requests a new list, which includes the last request, and waits for it. If that takes too
+    /// long, the older list stays.
     pub async fn refresh(&self) {
         let mut published = self.published.subscribe();
         self.wanted.notify_one();
@@ -87,7 +87,7 @@ impl FindingBoard {
         let _ = tokio::time::timeout(FRESH_TIME_MAX, published.changed()).await;
     }
 
-    /// The findings as a JSON array.
+    /// Returns the findings as a JSON array.
     pub fn to_json(&self) -> Value {
         self.list().iter().map(Finding::to_json).collect()
     }

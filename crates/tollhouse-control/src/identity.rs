@@ -34,7 +34,7 @@ impl Identity {
     }
 }
 
-/// Host name from the kernel; `unknown` if it cannot be read.
+/// Returns the host name from the kernel; `unknown` if it cannot be read.
 pub fn hostname() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match text.trim() {
@@ -62,7 +62,7 @@ fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
 
-/// A random UUID (RFC 9562, version 4).
+/// Returns a random UUID (RFC 9562, version 4).
 fn new_id() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

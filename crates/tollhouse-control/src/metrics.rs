@@ -52,9 +52,9 @@ pub struct MetricsPage {
     hostname: Arc<str>,
 }
 
-/// A log queue with the labels of the page.
+/// Returns a log queue with the labels of the page.
 fn queue(length: QueueLength) -> BatchQueue {
-    // Before the first request, only the object with the plugin is known.
+    // Before the first request, only the object that has the plugin is known.
     let own_route = || length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
     let (route_id, server_addr) = match &length.origin {
         Some(origin) => (origin.route_id.to_string(), origin.server_addr.to_string()),
@@ -82,22 +82,22 @@ impl MetricsPage {
         }
     }
 
-    /// Slot for the service registry's metrics, filled when it runs.
+    /// Returns the slot for the service registry's metrics, filled when it runs.
     pub fn registry(&self) -> &RegistrySlot {
         &self.registry
     }
 
-    /// Expiry of certificates, filled by the compiler.
+    /// Returns the expiry times of certificates, filled by the compiler.
     pub fn certificates(&self) -> &Arc<CertificateEnds> {
         &self.certificates
     }
 
-    /// Current findings, filled by [`watch`](crate::findings::watch).
+    /// Returns the current findings, filled by [`watch`](crate::findings::watch).
     pub fn findings(&self) -> &Arc<FindingBoard> {
         &self.findings
     }
 
-    /// Revisions of objects, filled by the feeds.
+    /// Returns the revisions of objects, filled by the feeds.
     pub fn indexes(&self) -> &Arc<ModifyIndexes> {
         &self.indexes
     }

@@ -23,7 +23,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Name in answers and in the log.
+    /// Returns the name in answers and in the log.
     pub fn name(self) -> &'static str {
         match self {
             Part::Store => "store",
@@ -54,7 +54,7 @@ impl Outages {
         Self { metrics, down: Mutex::default() }
     }
 
-    /// Records that a part is down. Logged once per reason.
+    /// Records that a part is down, and logs each reason once.
     pub fn report(&self, part: Part, reason: impl Display) {
         let reason = reason.to_string();
         self.gauge(part).set(1);
@@ -74,7 +74,7 @@ impl Outages {
         }
     }
 
-    /// Parts that are down, with reasons.
+    /// Returns the parts that are down, with reasons.
     pub fn list(&self) -> BTreeMap<Part, String> {
         self.lock().clone()
     }

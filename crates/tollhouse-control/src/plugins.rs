@@ -46,13 +46,13 @@ pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
     if bootstrap.server_tokens { APISIX_TOKEN } else { "APISIX" }
 }
 
-/// All plugins. Their schemas are compiled once per process.
+/// Returns all plugins. Their schemas are compiled once per process.
 pub fn catalogue() -> Arc<Catalogue> {
     static CATALOGUE: OnceLock<Arc<Catalogue>> = OnceLock::new();
     Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
 }
 
-/// Plugins that the bootstrap file enables.
+/// Returns the plugins that the bootstrap file enables.
 ///
 /// # Errors
 /// If the file names an unknown plugin.
@@ -70,8 +70,8 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     Ok(Arc::new(chosen))
 }
 
-/// Services for a command that only reads configurations. Plugins in `skipped_plugins` are ignored
-/// if they are unknown. Secret references are not resolved.
+/// Returns the services for a command that only reads configurations. Plugins in `skipped_plugins`
+/// are ignored if they are unknown. Secret references are not resolved.
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     let mut services = Services::new(APISIX_TOKEN);
     services.skipped_plugins = skipped_plugins.to_vec();
@@ -79,8 +79,8 @@ pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     Arc::new(services)
 }
 
-/// Services of a running gateway for plugins that are only compiled, without a background
-/// runtime.
+/// Returns the services of a running gateway for plugins that are only compiled, without a
+/// background runtime.
 pub(crate) fn trial_services(bootstrap: &Bootstrap) -> Services {
     let mut services = services(bootstrap, &MemoryBudget::new(0));
     services.background = None;
@@ -97,7 +97,7 @@ impl SecretSource for OpaqueSecrets {
     }
 }
 
-/// Services for the plugins of a running gateway. The caller adds the endpoints.
+/// Returns the services for the plugins of a running gateway. The caller adds the endpoints.
 pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);

@@ -46,7 +46,7 @@ use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalChannel;
 use crate::signals::{Request, Signals};
 
-/// Time that the start waits for secret managers. Plugins whose secrets are still missing refuse
+/// Maximum wait of the start for secret managers. Plugins whose secrets are still missing refuse
 /// requests until the values arrive.
 const KEEPERS_WAIT: Duration = Duration::from_secs(2);
 
@@ -54,7 +54,7 @@ const KEEPERS_WAIT: Duration = Duration::from_secs(2);
 /// a long request holds its snapshot until it ends.
 const OLD_SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time for the remaining work after a second stop signal.
+/// Maximum time for the remaining work after a second stop signal.
 pub const HURRY_TIME: Duration = Duration::from_millis(500);
 
 /// Running gateway with all its parts, owned by the main thread.
@@ -323,7 +323,7 @@ struct InitialConfiguration {
 }
 
 impl InitialConfiguration {
-    /// Opens the source; snapshots are numbered from the one behind `revision` on.
+    /// Opens the source; snapshots are numbered from `revision + 1` on.
     async fn open(
         cx: &ControlContext,
         settings: &Settings,
@@ -357,7 +357,7 @@ impl InitialConfiguration {
     }
 }
 
-/// Settings of the data plane, including a predecessor's TLS ticket keys.
+/// Returns the settings of the data plane, including a predecessor's TLS ticket keys.
 fn data_plane_settings(
     bootstrap: &Bootstrap,
     inheritance: Option<&tollhouse_net::handover::Inheritance>,

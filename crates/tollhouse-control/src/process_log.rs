@@ -97,7 +97,7 @@ impl ProcessLog {
         buffer.lines.push_back(Line { number, at_ms, text });
     }
 
-    /// Lines from this number on, oldest first.
+    /// Returns the lines from this number on, oldest first.
     pub fn lines(&self, from: u64) -> Value {
         let buffer = lock(&self.buffer);
         let lines = buffer.lines.iter().filter(|line| line.number >= from);
@@ -106,7 +106,7 @@ impl ProcessLog {
         json!({ "next": buffer.next, "lines": lines.collect::<Value>() })
     }
 
-    /// The level in effect, and the remaining time of a temporary one.
+    /// Returns the level in effect, and the remaining time of a temporary one.
     pub fn level(&self) -> Value {
         let level = lock(&self.level);
         let left = |other: &Other| other.until.saturating_duration_since(Instant::now()).as_secs();
@@ -160,7 +160,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The text without terminal colour sequences (ECMA-48 §8.3.117).
+/// Returns the text without terminal colour sequences (ECMA-48 §8.3.117).
 fn without_colours(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut characters = line.trim_end().chars();

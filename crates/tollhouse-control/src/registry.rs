@@ -279,7 +279,7 @@ impl RunningRegistry {
         self.tls.is_some()
     }
 
-    /// The registry's access for the Admin API.
+    /// Returns the registry's access for the Admin API.
     pub fn admin_part(&self) -> RegistryPart {
         let listeners = RegistryListeners {
             grpc: self.grpc.into_iter().collect(),
@@ -298,8 +298,8 @@ impl RunningRegistry {
         }
     }
 
-    /// Reason why the registry is dead, if one of its threads has ended. The rest must then be
-    /// stopped and restarted.
+    /// Returns the reason why the registry is dead, if one of its threads has ended. The rest must
+    /// then be stopped and restarted.
     pub fn death(&self) -> Option<String> {
         // Checked first, because a dead keeper closes the store and so ends its writer thread.
         if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
@@ -366,7 +366,7 @@ fn thread<F: Future<Output = ()>>(
     started.with_context(|| format!("the thread {name} cannot be started"))
 }
 
-/// Access rules for callers from the bootstrap file.
+/// Returns the access rules for callers from the bootstrap file.
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };

@@ -113,7 +113,7 @@ impl Resources {
         }
     }
 
-    /// Numbers snapshots from the one behind `revision` on, which a predecessor has served.
+    /// Numbers snapshots from `revision + 1` on, because a predecessor has served up to `revision`.
     pub fn continue_after(&mut self, revision: u64) {
         self.compiler.continue_after(revision);
     }
@@ -184,7 +184,7 @@ impl Resources {
         }
     }
 
-    /// Logs new problems, for changes by external writers, whom no API answer tells about problems.
+    /// Logs new problems, because external writers of a store get no API answer that reports them.
     /// At most one change per second is examined.
     fn log_new_problems(&self, before: &[Value]) {
         let before: hashbrown::HashSet<_> = before.iter().map(text_of).collect();
@@ -357,13 +357,13 @@ impl Resources {
     }
 }
 
-/// Path and reason of a problem in JSON form.
+/// Returns the path and reason of a problem in JSON form.
 fn text_of(problem: &Value) -> (&str, &str) {
     let text = |field: &str| problem[field].as_str().unwrap_or_default();
     (text("path"), text("reason"))
 }
 
-/// Problems in the words of the control API.
+/// Returns the problems in the words of the control API.
 pub(crate) fn problems_to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     let object = |problem: &Problem| {
         json!({
@@ -374,7 +374,7 @@ pub(crate) fn problems_to_json<'a>(problems: impl Iterator<Item = &'a Problem>) 
     problems.map(object).collect()
 }
 
-/// Changes that replace all of ShenYu's objects by `items`.
+/// Returns the changes that replace all of ShenYu's objects by `items`.
 pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
     let put = |item: &ShenyuItem| ShenyuChange::Put {
         kind: item.kind,
@@ -385,8 +385,8 @@ pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
     std::iter::once(ShenyuChange::Clear).chain(items.iter().map(put)).map(Change::Shenyu)
 }
 
-/// Compiler changes for a diff. A kind whose order changed is moved completely, because insertion
-/// order decides between otherwise equal routes.
+/// Returns the compiler changes for a diff. A kind whose order changed is moved completely, because
+/// insertion order decides between otherwise equal routes.
 ///
 /// Values are parsed lazily while the compiler takes them, because all values of a large document
 /// at once would dominate the memory of a start.
@@ -411,8 +411,8 @@ pub fn expand<'d>(
     deletes.chain(moves(changes, document)).chain(upserts).chain(withheld)
 }
 
-/// Move changes for all objects of reordered kinds, in the order of the document, including
-/// withheld objects.
+/// Returns the move changes for all objects of reordered kinds, in the order of the document,
+/// including withheld objects.
 fn moves<'d>(changes: &'d Changes, document: &'d Document) -> impl Iterator<Item = Change> + 'd {
     let is_rearranged = |kind: &Kind| changes.rearranged.contains(kind);
     let mut withheld = document.withheld.iter().peekable();

@@ -29,10 +29,10 @@ use self::vault::{Fields, NoFields};
 /// Age at which a value is refreshed. APISIX refreshes every five minutes.
 const REFRESH_TIME: Duration = Duration::from_secs(60);
 
-/// Wait before an unreachable manager is asked again.
+/// Delay before a request to an unreachable manager is repeated.
 const RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// Time that the last values of an unreachable manager stay in use.
+/// Duration for which the last values of an unreachable manager stay in use.
 const LAST_GOOD_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Limits of cached paths, and of cached bytes in total.
@@ -214,8 +214,9 @@ impl SecretManagers {
         true
     }
 
-    /// Changes that compile again all objects with changed values. An object whose value no longer
-    /// exists is deleted first, so that its last good version does not stay in service.
+    /// Returns the changes that recompile all objects whose secret values have changed. An object
+    /// whose value no longer exists is deleted first, so that its last good version does not stay
+    /// in service.
     pub fn take_changes(&self) -> Vec<Change> {
         let mut state = self.state();
         let changed = std::mem::take(&mut state.changed);
@@ -234,7 +235,7 @@ impl SecretManagers {
         changes
     }
 
-    /// Fetch errors, as one problem per path.
+    /// Returns the fetch errors, as one problem per path.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state();
         let problems = state.cache.iter().filter_map(|((manager, id, path), entry)| {
@@ -256,7 +257,7 @@ impl SecretManagers {
         problems.collect()
     }
 
-    /// Counter that rises when the problems change.
+    /// Returns the counter that rises when the problems change.
     pub fn version(&self) -> u64 {
         self.state().version
     }
@@ -290,8 +291,8 @@ impl SecretManagers {
         }
     }
 
-    /// The manager's token; a reference to an environment variable is resolved. An unset variable
-    /// gives an empty token.
+    /// Returns the manager's token; a reference to an environment variable is resolved. An unset
+    /// variable gives an empty token.
     fn token(&self, vault: &Option<Vault>) -> String {
         let text = vault.as_ref().map_or("", |vault| vault.token.expose());
         match SecretRef::parse(text) {
@@ -302,8 +303,8 @@ impl SecretManagers {
         }
     }
 
-    /// The next path to fetch, with its manager if that exists; otherwise the time until a path is
-    /// due.
+    /// Returns the next path to fetch, with its manager if that exists; otherwise the time until a
+    /// path is due.
     fn next_due(&self) -> Result<(SecretPath, Option<Vault>), Duration> {
         let mut state = self.state();
         let State { managers, cache, referring, bytes, .. } = &mut *state;
@@ -386,7 +387,7 @@ impl SecretManagers {
     }
 }
 
-/// Paths in secret managers that a value refers to.
+/// Returns the paths in secret managers that a value refers to.
 fn places_in(value: &Value) -> BTreeSet<SecretPath> {
     let mut places = BTreeSet::new();
     if !has_references(value) {

@@ -33,7 +33,7 @@ pub fn open_or_make(configured: Option<&Secret>, path: &Path) -> anyhow::Result<
     Ok(Secret::new(letters))
 }
 
-/// The configured secret, else the stored one.
+/// Returns the configured secret, else the stored one.
 fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secret>> {
     if let Some(secret) = configured {
         return Ok(Some(secret.clone()));
@@ -41,15 +41,16 @@ fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secr
     Ok(read(path)?.map(|text| Secret::new(text.trim())))
 }
 
-/// The key of the Admin API, created if missing.
+/// Returns the key of the Admin API, created if missing.
 ///
 /// # Errors
-/// As [`open_or_make`].
+/// For the reasons of [`open_or_make`].
 pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<Secret> {
     open_or_make(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
 }
 
-/// File of the Admin API's key; `None` if `admin.key` sets the key, or if no key is required.
+/// Returns the file of the Admin API's key; `None` if `admin.key` sets the key, or if no key is
+/// required.
 pub fn admin_key_file(bootstrap: &Bootstrap) -> Option<PathBuf> {
     let is_kept = bootstrap.admin.key.is_none() && bootstrap.admin.key_required;
     is_kept.then(|| admin_key_path(bootstrap))
@@ -71,7 +72,7 @@ fn form(bootstrap: &Bootstrap) -> Form {
     if bootstrap.encryption.apisix_form { Form::Apisix } else { Form::Marked }
 }
 
-/// The configured keyring, else the stored one.
+/// Returns the configured keyring, else the stored one.
 ///
 /// # Errors
 /// If the data folder cannot be read, or the keyring is invalid.
@@ -91,12 +92,12 @@ pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> 
     Ok(Some(keyring.with_form(form(bootstrap))))
 }
 
-/// Path of the stored keyring, used if none is configured.
+/// Returns the path of the stored keyring, used if none is configured.
 pub fn keyring_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join("keyring")
 }
 
-/// The configured key of the Admin API, else the stored one.
+/// Returns the configured key of the Admin API, else the stored one.
 ///
 /// # Errors
 /// If the data folder cannot be read.
@@ -138,7 +139,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Creates the data folder if it is missing; returns whether it was created.
 ///
 /// # Errors
-/// If it cannot be created.
+/// If the data directory cannot be created.
 pub fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
     if data_dir.is_dir() {
         return Ok(false);

@@ -100,7 +100,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     }
 }
 
-/// Settings for requests that ShenYu's objects handle.
+/// Returns the settings for requests that ShenYu's objects handle.
 fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
     let shenyu = &bootstrap.shenyu;
     ShenyuSettings {
@@ -164,12 +164,12 @@ fn streams(bootstrap: &Bootstrap) -> StreamSettings {
     }
 }
 
-/// Ports with listeners for stream routes.
+/// Returns the ports with listeners for stream routes.
 pub fn listened_ports(bootstrap: &Bootstrap) -> ListenedPorts {
     ListenedPorts::only(bootstrap.listen.stream.iter().map(|listener| listener.address.port()))
 }
 
-/// TLS settings for clients, without ticket keys: only a serving process creates those.
+/// Returns the TLS settings for clients, without ticket keys: only a serving process creates those.
 fn tls(bootstrap: &Bootstrap) -> TlsSettings {
     TlsSettings {
         // `check` has already refused unknown cipher suites.
@@ -178,7 +178,7 @@ fn tls(bootstrap: &Bootstrap) -> TlsSettings {
     }
 }
 
-/// TLS cipher suites and versions.
+/// Returns the TLS cipher suites and versions.
 ///
 /// # Errors
 /// If a cipher suite is unknown.
@@ -189,7 +189,7 @@ fn server_terms(bootstrap: &Bootstrap) -> Result<ServerTerms, HostError> {
     ServerTerms::new(&tls.ciphers, versions, None)
 }
 
-/// Host name in the form used for comparisons with SNI: lower case, no trailing dot.
+/// Returns the host name in the form used for comparisons with SNI: lower case, no trailing dot.
 fn plain_host(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
@@ -233,7 +233,7 @@ pub fn resolver(bootstrap: &Bootstrap) -> ResolverSettings {
     }
 }
 
-/// Number of threads for a setting; `Auto` is one per available CPU.
+/// Returns the number of threads for a setting; `Auto` is one per available CPU.
 pub fn worker_count(workers: Workers) -> usize {
     match workers {
         Workers::Count(count) => usize::from(count).max(1),
@@ -264,7 +264,7 @@ pub fn access_log(bootstrap: &Bootstrap, metrics: &Metrics) -> anyhow::Result<Op
         .map(Some)
 }
 
-/// Layout of a log line; `None` if the log is off.
+/// Returns the layout of a log line; `None` if the log is off.
 fn access_log_layout(settings: &AccessLogSettings) -> Result<Option<Layout>, Problem> {
     match &settings.format {
         AccessLogFormat::Off => Ok(None),

@@ -170,7 +170,7 @@ pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.shenyu.is_empty() || bootstrap.shenyu.local_key_sha512.is_some()
 }
 
-/// AES key and vector with which clients encrypt login passwords.
+/// Returns the AES key and vector with which clients encrypt login passwords.
 fn aes(key: Option<&Secret>, iv: Option<&Secret>) -> anyhow::Result<Option<Aes>> {
     let expose = |secret: &Secret| secret.expose().to_owned();
     match (key, iv) {

@@ -41,7 +41,7 @@ pub struct ShenyuChannels {
 }
 
 impl ShenyuChannels {
-    /// Closed channels. Calls will be handled on the current runtime.
+    /// Creates channels without an admin. Calls will be handled on the current runtime.
     pub fn new() -> Self {
         Self { local: Arc::new(LocalChannel::new()), access: Arc::default() }
     }
@@ -54,7 +54,7 @@ impl std::fmt::Debug for ConnectedAdmin {
 }
 
 impl LocalChannel {
-    /// Not connected yet. Calls will be handled on the current runtime.
+    /// Creates a channel that is not connected yet. Calls will be handled on the current runtime.
     pub fn new() -> Self {
         let permits = Arc::new(Semaphore::new(CALLS_MAX));
         Self { runtime: Handle::current(), admin: RwLock::new(None), permits }

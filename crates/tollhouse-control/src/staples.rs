@@ -48,7 +48,7 @@ pub struct Staples {
 }
 
 impl Staples {
-    /// No certificates yet. Answers are stored in the data folder.
+    /// Creates the state without certificates. Answers are stored in the data folder.
     pub fn new(asking: Asking, data_dir: &Path, metrics: Arc<Metrics>) -> Self {
         Self {
             board: Mutex::new(Board::new(Random::from_process_entropy())),
@@ -91,7 +91,7 @@ impl Staples {
         self.changed.notify_one();
     }
 
-    /// State of each certificate that has or should have a staple.
+    /// Returns the state of each certificate that has or should have a staple.
     pub fn report(&self) -> Vec<StapleView> {
         self.board().report(now_unix_s())
     }

@@ -12,7 +12,7 @@ pub fn steers(letter: char) -> bool {
         )
 }
 
-/// The text with each such character replaced by a question mark.
+/// Returns the text with a question mark in place of each character for which [`steers`] is true.
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if steers(letter) { '?' } else { letter }).collect()
 }

@@ -1,5 +1,5 @@
-//! A configuration compiled as for serving, without anything that serves: nothing is asked of the network, no file is
-//! opened, and secrets stay references.
+//! A configuration compiled as for serving, without anything that serves: nothing is asked of the
+//! network, no file is opened, and secrets stay references.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use tollhouse_proxy::{Compiler, Settings};
 use crate::resources::{expand, problems_to_json, replace_shenyu};
 use crate::{plugins, settings};
 
-/// A compiler that asks nothing of the network; names of nodes stay unresolved.
+/// Returns a compiler that asks nothing of the network; names of nodes stay unresolved.
 pub fn compiler(settings: &Settings, services: Arc<Services>, runtime: &Handle) -> Compiler {
     let resolver =
         Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
     Compiler::new(settings, resolver, plugins::catalogue(), services)
 }
 
-/// Problems that a gateway of this bootstrap file would have with a document, as its control API would list them.
+/// Returns the problems that a gateway of this bootstrap file would have with a document, as its
+/// control API would list them.
 ///
 /// Blocks for as long as the document takes to compile.
 pub(crate) fn problems_of(document: &Document, bootstrap: &Bootstrap) -> Vec<Value> {

@@ -21,7 +21,7 @@ pub(super) struct Grammar {
 pub(super) enum Order {
     /// Options may follow operands, as in GNU tools.
     Anywhere,
-    /// Only before the first operand, as in Apache's runtime.
+    /// Options are accepted only before the first operand, as in Apache's runtime.
     First,
 }
 

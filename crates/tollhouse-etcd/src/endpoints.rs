@@ -62,7 +62,7 @@ impl Endpoints {
         })
     }
 
-    /// Addresses of the etcd cluster, for messages.
+    /// Returns the addresses of the etcd cluster, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
@@ -71,7 +71,7 @@ impl Endpoints {
         self.timeout
     }
 
-    /// The member in use, with its index.
+    /// Returns the member in use, with its index.
     pub(crate) fn current(&self) -> (usize, &Member) {
         let number = self.current.load(Ordering::Acquire) % self.members.len();
         (number, &self.members[number])

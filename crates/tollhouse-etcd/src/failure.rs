@@ -83,7 +83,7 @@ const NO_SPACE: &str = "database space exceeded";
 const REMEDY_SPACE: &str = "its quota is exhausted: compact and defragment it, then disarm the alarm (etcdctl alarm \
                             disarm). Deletions are accepted meanwhile";
 
-/// Advice for the operator about a refusal.
+/// Returns the advice for the operator about a refusal.
 fn remedy(code: Code) -> &'static str {
     match code {
         Code::PermissionDenied => {

@@ -46,7 +46,7 @@ impl Keys {
         (!key.starts_with(&*relocation.keys)).then(|| key.into())
     }
 
-    /// First key and end of the range of a prefix.
+    /// Returns the first key and end of the range of a prefix.
     pub(crate) fn range(&self, prefix: &str) -> (Bytes, Bytes) {
         let first = self.outside(prefix);
         if first.is_empty() {
@@ -56,12 +56,13 @@ impl Keys {
         (first, end.into())
     }
 
-    /// Key that exists as long as a lease, because etcd can compare keys but not leases.
+    /// Returns the key that exists as long as a lease, because etcd can compare keys but not
+    /// leases.
     pub(crate) fn lease(&self, lease: LeaseId) -> Bytes {
         format!("{}lease/{:x}", self.own, lease.0).into()
     }
 
-    /// Probe key, put to check that a watch delivers changes.
+    /// Returns the probe key, put to check that a watch delivers changes.
     pub(crate) fn tick(&self) -> Bytes {
         format!("{}tick", self.own).into()
     }
@@ -89,7 +90,7 @@ impl Keys {
     }
 }
 
-/// The smallest key after all keys with this prefix.
+/// Returns the smallest key after all keys with this prefix.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX);
     let Some(last) = kept else { return EVERYTHING.to_vec() };
@@ -109,7 +110,7 @@ pub(crate) fn to_number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
 
-/// Revision in the header of a response.
+/// Returns the revision in the header of a response.
 pub(crate) fn revision_of(header: Option<&ResponseHeader>) -> Revision {
     to_revision(header.map_or(0, |header| header.revision))
 }

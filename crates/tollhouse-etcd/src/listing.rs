@@ -142,7 +142,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Revision of the newest commit, including those of other programs.
+    /// Returns the revision of the newest commit, including those of other programs.
     pub(crate) async fn revision(&self) -> Result<Revision, Failure> {
         let key = self.keys.tick();
         let request = RangeRequest { key, count_only: true, ..RangeRequest::default() };
@@ -202,7 +202,7 @@ impl Range {
     }
 }
 
-/// The smallest key after this one.
+/// Returns the smallest key after this one.
 fn behind(key: &[u8]) -> Bytes {
     [key, b"\0"].concat().into()
 }

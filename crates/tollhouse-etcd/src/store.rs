@@ -54,7 +54,7 @@ impl EtcdStore {
         Ok(Self { shared: Arc::new(shared), closed: watch::Sender::new(false) })
     }
 
-    /// Reports why etcd does not answer, on every change; `None` while it does.
+    /// Returns a receiver of the current reason why etcd does not answer; `None` while it answers.
     #[must_use]
     pub fn outages(&self) -> watch::Receiver<Option<String>> {
         self.shared.endpoints.outages.subscribe()

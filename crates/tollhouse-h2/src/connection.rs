@@ -95,7 +95,7 @@ pub struct Connection {
     has_peer_settings: bool,
     /// Send time of our SETTINGS; `None` once they are acknowledged.
     settings_sent_ms: Option<u64>,
-    /// Time between sending our SETTINGS and their acknowledgement.
+    /// Duration in milliseconds between sending our SETTINGS and their acknowledgement.
     round_trip_ms: u64,
     windows: Windows,
     streams: Streams,
@@ -184,22 +184,22 @@ impl Connection {
         connection
     }
 
-    /// The side this connection is on.
+    /// Returns the side this connection is on.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Counts of what the connection has seen.
+    /// Returns totals since the connection began, such as frames, streams and resets.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The limits this connection was created with.
+    /// Returns the limits this connection was created with.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The peer's settings as far as they are known.
+    /// Returns the peer's settings as far as they are known.
     pub fn peer_settings(&self) -> &Settings {
         &self.peer
     }
@@ -209,12 +209,12 @@ impl Connection {
         self.has_peer_settings
     }
 
-    /// Number of streams the application holds.
+    /// Returns the number of streams the application holds.
     pub fn open_streams(&self) -> u32 {
         self.streams.len()
     }
 
-    /// Why the last malformed message was refused.
+    /// Returns the reason why the last malformed message was refused; `None` if none was.
     pub fn last_malformed(&self) -> Option<Malformed> {
         self.last_malformed
     }
@@ -224,17 +224,17 @@ impl Connection {
         self.streams.get(stream).is_some_and(|stream| !stream.is_closed())
     }
 
-    /// The latest time passed to this connection.
+    /// Returns the latest time passed to this connection.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// The error that ended the connection.
+    /// Returns the error that ended the connection; `None` while it is usable.
     pub fn failure(&self) -> Option<ConnectionError> {
         self.failure
     }
 
-    /// The priority of a stream as given by the peer.
+    /// Returns the priority of a stream as given by the peer; `None` after its release.
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
         self.streams.get(stream).map(|stream| stream.priority)
     }
@@ -246,7 +246,7 @@ impl Connection {
         }
     }
 
-    /// Heap memory it holds, in bytes.
+    /// Returns the heap memory in use, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes()
             + self.encoder.memory_bytes()
@@ -276,7 +276,7 @@ impl Connection {
         self.closed.push_back((number, ending));
     }
 
-    /// The end of a released stream, if it is still remembered.
+    /// Returns the end of a released stream, if it is still remembered.
     fn ending(&self, number: u32) -> Option<Ending> {
         let mut last_first = self.closed.iter().rev();
         last_first.find(|(other, _)| *other == number).map(|(_, ending)| *ending)
@@ -293,7 +293,7 @@ impl Connection {
     }
 }
 
-/// The settings we send, derived from the limits.
+/// Returns the settings we send, derived from the limits.
 fn local_settings(role: Role, limits: &Limits) -> Settings {
     let common = Settings {
         header_table_bytes: limits.decoder_table_bytes,

@@ -4,7 +4,8 @@
 //! A program writes an [`Application`]: its streams, usually in a [`StreamTable`], and the reaction
 //! to each [`Event`]. One task owns the [`Transport`] and calls [`Session::poll_turn`], or
 //! [`Session::poll_read`] and [`Session::poll_write`] if it acts between them. All other tasks use
-//! the connection through [`Session::with`], which wakes that task when there is something to write.
+//! the connection through [`Session::with`], which wakes that task when there is something to
+//! write.
 //!
 //! Dispatch is static, and nothing is allocated for an event. No borrow outlasts a call, and waking
 //! a task only queues it. Deadlines, keep-alive and idle time are up to the task that owns the
@@ -34,10 +35,10 @@ pub trait Application {
     /// Receiver of header fields.
     type Fields: FieldSink;
 
-    /// The receiver of header fields. Those of a head have arrived when its event does.
+    /// Returns the receiver of header fields. Those of a head have arrived when its event does.
     fn fields(&mut self) -> &mut Self::Fields;
 
-    /// Called after each read, before its events. Returns the current time in milliseconds.
+    /// Returns the current time in milliseconds. Called after each read, before its events.
     fn received(&mut self, bytes: usize) -> u64;
 
     /// Handles an event of the peer, or of a deadline that has passed.
@@ -46,7 +47,7 @@ pub trait Application {
     /// Sends more DATA of a stream named by [`Connection::next_ready`].
     fn send(&mut self, codec: &mut Connection, stream: StreamId);
 
-    /// Called after each write of output.
+    /// Handles a write of output; called after each write.
     fn written(&mut self, codec: &mut Connection, bytes: usize) {
         let _ = (codec, bytes);
     }
@@ -207,9 +208,9 @@ impl<A: Application> Session<A> {
         Poll::Ready(if codec.is_finished() { Err(End::Finished) } else { Ok(()) })
     }
 
-    /// Reads and writes in turn as long as the transport allows, and yields after a number of reads.
-    /// Ready at the end of the connection. After a fault, the GOAWAY is written as far as the
-    /// transport takes it at once.
+    /// Reads and writes in turn as long as the transport allows, and yields after a number of
+    /// reads. Ready at the end of the connection. After a fault, the GOAWAY is written as far as
+    /// the transport takes it at once.
     pub fn poll_turn(&self, cx: &mut Context<'_>, transport: &mut impl Transport) -> Poll<End> {
         self.turn(cx, |cx| {
             for _ in 0..READS_PER_TURN {

@@ -57,7 +57,8 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// Why a connection ended: the code sent in GOAWAY, and what the peer did.
+/// Reason why a connection ended: the code that GOAWAY carries, and a description of the peer's
+/// fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
     /// Error code that the GOAWAY frame carries.
@@ -67,7 +68,7 @@ pub struct ConnectionError {
 }
 
 impl ConnectionError {
-    /// Creates an error from a code and a reason.
+    /// Creates an error whose code and reason are sent in the GOAWAY frame.
     pub const fn new(code: ErrorCode, reason: &'static str) -> Self {
         Self { code, reason }
     }

@@ -92,10 +92,10 @@ pub enum ResetCause {
 /// Fields only count once the event for their head arrives. A malformed message produces no such
 /// event; discard its fields at the next [`FieldSink::begin`].
 pub trait FieldSink {
-    /// Called at the start of a head or trailers of `stream`.
+    /// Begins a head or trailers of `stream`.
     fn begin(&mut self, stream: StreamId, kind: HeadKind);
 
-    /// Called with the next field, which has been checked. Pseudo-header fields come first.
+    /// Receives the next field, which has been checked. Pseudo-header fields come first.
     fn field(&mut self, field: Field<'_>);
 }
 

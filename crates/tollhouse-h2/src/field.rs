@@ -100,16 +100,16 @@ pub enum Malformed {
     Host,
     /// A `content-length` that is invalid or repeated.
     ContentLength,
-    /// More or less DATA than `content-length` declares.
+    /// The length of the DATA differs from `content-length`.
     BodyLength,
     /// A message that ends too early, or continues after its end.
     Sequence,
-    /// More or larger fields than [`crate::Limits`] allow.
+    /// The fields are more or larger than [`crate::Limits`] allow.
     TooLarge,
 }
 
 impl Malformed {
-    /// The reason as a sentence fragment.
+    /// Returns the reason as a sentence fragment.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Name => "a field name is empty or not a lower-case token",
@@ -184,13 +184,13 @@ pub(crate) fn is_value(text: &[u8]) -> bool {
     true
 }
 
-/// The kind of a field; [`FieldKind::Malformed`] if no message may contain it.
+/// Returns the kind of a field; [`FieldKind::Malformed`] if no message may contain it.
 #[inline]
 pub(crate) fn classify(name: &[u8], value: &[u8]) -> FieldKind {
     examine(name, value).unwrap_or(FieldKind::Malformed)
 }
 
-/// The kind of a field, or what is wrong with it.
+/// Returns the kind of a field, or what is wrong with it.
 pub(crate) fn examine(name: &[u8], value: &[u8]) -> Result<FieldKind, Malformed> {
     if name.first() == Some(&b':') {
         return examine_pseudo(name, value);

@@ -60,7 +60,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header of a frame without flags and payload.
+    /// Returns the header of a frame without flags and payload.
     pub(crate) fn new(kind: u8, stream: u32) -> Self {
         Self { length: 0, kind, flags: 0, stream }
     }

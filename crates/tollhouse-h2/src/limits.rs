@@ -104,8 +104,8 @@ pub struct Limits {
     /// WINDOW_UPDATE frames (CVE-2019-9511), in addition to [`UPDATES_PER_DATA_FRAME`] per DATA
     /// frame sent and [`UPDATES_PER_STREAM`] per stream.
     pub window_updates: Rate,
-    /// Frames that carry nothing: empty DATA without END_STREAM, and unknown types (CVE-2019-9518).
-    /// Each stream gives one back.
+    /// Rate of frames without content: empty DATA without END_STREAM, and unknown types
+    /// (CVE-2019-9518). Each stream gives one back.
     pub empty_frames: Rate,
     /// Maximum number of pending control frames: replies, resets and updates; they accumulate if a
     /// peer does not read.
@@ -120,12 +120,12 @@ pub struct Limits {
     pub faults: FaultScope,
     /// Whether to accept extended CONNECT (RFC 8441); servers only.
     pub connect_protocol: bool,
-    /// Time for the preface and the first SETTINGS to arrive, in milliseconds.
+    /// Maximum time for the preface and the first SETTINGS to arrive, in milliseconds.
     pub preface_ms: u64,
-    /// Time for our SETTINGS to be acknowledged, in milliseconds.
+    /// Maximum time for our SETTINGS to be acknowledged, in milliseconds.
     pub settings_ack_ms: u64,
-    /// Time for a frame or header block to arrive completely, in milliseconds. Not applied to DATA,
-    /// whose pace is up to the application.
+    /// Maximum time for a frame or header block to arrive completely, in milliseconds. It does not
+    /// apply to DATA, whose pace is up to the application.
     pub frame_ms: u64,
     /// Maximum time for which a piece of DATA may wait for the peer's windows, in milliseconds, no
     /// matter how many small updates arrive (the HTTP/2 bomb of 2026).
@@ -205,7 +205,7 @@ impl Bucket {
         self.used <= 0
     }
 
-    /// Tokens in use, in thousandths.
+    /// Returns the tokens in use, in thousandths.
     pub fn taken(&self) -> u64 {
         u64::try_from(self.used).unwrap_or(0)
     }

@@ -243,7 +243,7 @@ pub enum EndStream {
 }
 
 impl EndStream {
-    /// The bit in the flags of HEADERS and DATA.
+    /// Returns the bit in the flags of HEADERS and DATA.
     pub(crate) fn flag(self) -> u8 {
         match self {
             Self::Yes => flag::END_STREAM,
@@ -258,7 +258,7 @@ impl From<bool> for EndStream {
     }
 }
 
-/// Why a field that is marked as malformed in a table is wrong.
+/// Returns the reason why a field that is marked as malformed in a table is wrong.
 #[cold]
 fn malformed(field: &Field<'_>) -> Malformed {
     crate::field::examine(field.name, field.value).err().unwrap_or(Malformed::Name)

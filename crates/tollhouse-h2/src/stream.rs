@@ -17,14 +17,14 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// The stream identifier used in frames.
+    /// Returns the stream identifier used in frames.
     #[inline]
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// A small number that is unique on the connection until the stream is released; meant as an
-    /// index into the application's own table of streams.
+    /// Returns a small number that is unique on the connection until the stream is released; meant
+    /// as an index into the application's own table of streams.
     #[inline]
     pub fn slot(self) -> usize {
         self.slot as usize
@@ -34,7 +34,7 @@ impl StreamId {
 /// The state of one direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Half {
-    /// Not begun, apart from interim responses.
+    /// The message has not begun, apart from interim responses.
     #[default]
     Idle,
     /// The head was sent or received; DATA or trailers follow.
@@ -44,7 +44,7 @@ pub(crate) enum Half {
 }
 
 impl Half {
-    /// The state after a final head.
+    /// Returns the state after a final head.
     pub(crate) fn after(ends: EndStream) -> Self {
         match ends {
             EndStream::Yes => Self::Closed,
@@ -156,13 +156,13 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Number of occupied stream slots.
+    /// Returns the number of occupied stream slots.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.length
     }
 
-    /// Heap memory it holds, in bytes.
+    /// Returns the heap memory in use, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Stream>() + self.places.capacity() * 4
     }
@@ -224,13 +224,13 @@ impl Streams {
         Some(StreamId { number, slot: self.places[position] - 1 })
     }
 
-    /// The stream, unless it was released.
+    /// Returns the stream, unless it was released.
     #[inline]
     pub(crate) fn get(&self, id: StreamId) -> Option<&Stream> {
         self.slots.get(id.slot as usize).filter(|stream| stream.number == id.number)
     }
 
-    /// The stream, unless it was released.
+    /// Returns the stream, unless it was released.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         self.slots.get_mut(id.slot as usize).filter(|stream| stream.number == id.number)

@@ -32,17 +32,17 @@ enum Padding {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the first digit of a size.
+    /// The first digit of a size comes next.
     SizeStart,
     Size,
-    /// In the blanks after a chunk size.
+    /// Blanks after a chunk size are skipped.
     SizeBlank,
     Extension,
     SizeLineFeed,
     Data,
     DataReturn,
     DataLineFeed,
-    /// At the start of a trailer line, or of the empty line that ends the body.
+    /// A trailer line, or the empty line that ends the body, comes next.
     TrailerStart,
     TrailerName,
     TrailerValue,
@@ -300,7 +300,7 @@ impl SizeLine {
         }
     }
 
-    /// Part of the line that has not been sent.
+    /// Returns the part of the line that has not been sent.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]

@@ -17,7 +17,7 @@ impl<'a> Method<'a> {
         (is_token(text) && text != b"CONNECT").then_some(Self(text))
     }
 
-    /// Method of `head`, which was parsed from `buffer`.
+    /// Returns the method of `head`, which was parsed from `buffer`.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
         Self(head.method.bytes_in(buffer))
@@ -46,8 +46,8 @@ impl<'a> OriginForm<'a> {
         is_good.then_some(Self { text, lacks_path: false })
     }
 
-    /// Target of `head`, with an absolute form reduced to path and query; `buffer` is the text that
-    /// `head` was parsed from.
+    /// Returns the target of `head`, with an absolute form reduced to path and query; `buffer` is
+    /// the text that `head` was parsed from.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
         let (path, query) = (head.parts.path, head.parts.query);
@@ -71,12 +71,14 @@ impl<'a> OriginForm<'a> {
 pub struct Authority<'a>(&'a [u8]);
 
 impl<'a> Authority<'a> {
-    /// Checks an authority. `None` if it is ambiguous.
+    /// Checks an authority. `None` if it is not `host` or `host:port` in a form that all servers
+    /// read alike; see [`OwnedAuthority::parse`].
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         authority::split(text).map(|_| Self(text))
     }
 
-    /// Authority of `head`, which was parsed from `buffer`; `None` if the request has no host.
+    /// Returns the authority of `head`, which was parsed from `buffer`; `None` if the request has
+    /// no host.
     #[inline]
     pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Option<Self> {
         let text = head.authority.bytes_in(buffer);
@@ -94,14 +96,16 @@ impl<'a> Authority<'a> {
 pub struct OwnedAuthority(Box<[u8]>);
 
 impl OwnedAuthority {
-    /// Checks an authority. `None` if it is ambiguous.
+    /// Returns the authority if it is `host` or `host:port` in a form that all servers read alike;
+    /// otherwise `None`, for example if it is empty or has user info, an empty label or a stray
+    /// colon.
     pub fn parse(text: impl Into<Box<[u8]>>) -> Option<Self> {
         let text = text.into();
         authority::split(&text)?;
         Some(Self(text))
     }
 
-    /// The authority as a borrowed element.
+    /// Returns the authority as a borrowed element.
     #[inline]
     pub fn borrowed(&self) -> Authority<'_> {
         Authority(&self.0)
@@ -118,7 +122,7 @@ impl<'a> FieldName<'a> {
         is_token(text).then_some(Self(text))
     }
 
-    /// A constant name, checked at compile time.
+    /// Returns a constant name, checked at compile time.
     ///
     /// # Panics
     /// If the text is not a token.
@@ -157,7 +161,7 @@ impl<'a> FieldValue<'a> {
         Some(Self(text))
     }
 
-    /// A constant value, checked at compile time.
+    /// Returns a constant value, checked at compile time.
     ///
     /// # Panics
     /// If the text contains a control byte.
@@ -171,7 +175,7 @@ impl<'a> FieldValue<'a> {
         FieldValue(bytes)
     }
 
-    /// The value at `span` of a head that was parsed from `buffer`.
+    /// Returns the value at `span` of a head that was parsed from `buffer`.
     #[inline]
     pub fn from_span(span: Span, buffer: &'a [u8]) -> Self {
         Self(span.bytes_in(buffer))

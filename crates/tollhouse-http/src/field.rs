@@ -99,7 +99,8 @@ const RESERVED_INITIALS: u32 = {
     initials
 };
 
-/// Position of a letter in the alphabet, regardless of case; any other byte maps to some letter.
+/// Returns the position of a letter in the alphabet, regardless of case; any other byte maps to
+/// some letter.
 #[inline]
 const fn letter_number(byte: u8) -> u32 {
     (byte & 0x1f) as u32
@@ -221,13 +222,13 @@ pub struct Field {
 }
 
 impl Field {
-    /// Span of the name, which starts the line.
+    /// Returns the span of the name, which starts the line.
     #[inline]
     pub fn name(&self) -> Span {
         Span { start: self.name_start, len: u32::from(self.name_bytes) }
     }
 
-    /// Span of the value, without surrounding white space.
+    /// Returns the span of the value, without surrounding white space.
     #[inline]
     pub fn value(&self) -> Span {
         Span { start: self.value_start, len: u32::from(self.value_bytes) }
@@ -277,14 +278,14 @@ impl Fields {
         self.present |= bit(known);
     }
 
-    /// All fields in the order received, including hidden ones, for code that copies lines. Readers
-    /// use [`Self::visible`].
+    /// Returns all fields in the order received, including hidden ones, for code that copies lines.
+    /// Readers use [`Self::visible`].
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()
     }
 
-    /// Visible fields, in the order received.
+    /// Returns the visible fields, in the order received.
     #[inline]
     pub fn visible(&self) -> impl Iterator<Item = &Field> {
         self.list.iter().filter(|field| field.known != Known::Hidden)
@@ -302,7 +303,7 @@ impl Fields {
         self.repeated & bit(known) != 0
     }
 
-    /// Value of the first field recognised as `known`.
+    /// Returns the value of the first field recognised as `known`.
     #[inline]
     pub fn first(&self, known: Known) -> Option<Span> {
         if !self.has(known) {
@@ -311,18 +312,19 @@ impl Fields {
         self.list.iter().find(|field| field.known == known).map(Field::value)
     }
 
-    /// Value of the field at `index`, if it was recognised as `known`.
+    /// Returns the value of the field at `index`, if it was recognised as `known`.
     #[inline]
     pub(crate) fn value_at(&self, index: usize, known: Known) -> Option<Span> {
         self.list.get(index).filter(|field| field.known == known).map(Field::value)
     }
 
-    /// Value of the first visible field with this name, regardless of case.
+    /// Returns the value of the first visible field with this name, regardless of case.
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
         self.named(name, buffer).next()
     }
 
-    /// Values of all visible fields with this name, regardless of case, in the order received.
+    /// Returns the values of all visible fields with this name, regardless of case, in the order
+    /// received.
     #[inline]
     pub fn named<'f, 'a: 'f>(
         &'f self,
@@ -346,7 +348,7 @@ impl Fields {
         self.list.iter().filter(is_meant).map(move |field| field.value().bytes_in(buffer))
     }
 
-    /// Number of fields, including hidden ones.
+    /// Returns the number of fields, including hidden ones.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -394,7 +396,7 @@ impl Fields {
     }
 }
 
-/// Comma-separated elements of a header value, trimmed; empty elements are skipped.
+/// Returns the comma-separated elements of a header value, trimmed; empty elements are skipped.
 pub fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }

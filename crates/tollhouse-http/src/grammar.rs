@@ -115,15 +115,15 @@ pub(crate) fn field_line(text: &[u8], line_bytes: usize) -> Result<FieldLine, He
     Ok(FieldLine { known, name_end, value_start, value_end })
 }
 
-/// Length of a field name that contains other token bytes than letters, digits, `-`, `.` and `_`;
-/// `None` if the text before the colon is not a token.
+/// Returns the length of a field name that contains other token bytes than letters, digits, `-`,
+/// `.` and `_`; `None` if the text before the colon is not a token.
 #[cold]
 fn unusual_name_bytes(line: &[u8]) -> Option<usize> {
     let name_end = line.iter().position(|&byte| byte == b':')?;
     is_token(&line[..name_end]).then_some(name_end)
 }
 
-/// Start and end of the value that begins at `from`, without surrounding blanks.
+/// Returns the start and end of the value that begins at `from`, without surrounding blanks.
 #[inline]
 fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
@@ -141,7 +141,7 @@ fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
     (from + blanks, line.len() - tail)
 }
 
-/// Number of token bytes at the start of `text`.
+/// Returns the number of token bytes at the start of `text`.
 #[inline]
 fn token_bytes(text: &[u8]) -> usize {
     text.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(text.len())
@@ -161,7 +161,7 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
 
 static TOKEN_BYTES: [bool; 256] = byte_table(b"!#$%&'*+-.^_`|~");
 
-/// Table that is true for ASCII letters, digits and `marks`.
+/// Returns a table that is true for ASCII letters, digits and `marks`.
 pub(crate) const fn byte_table(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -1,7 +1,7 @@
 //! gRPC status derived from HTTP: the codes and the encoding of `grpc-message` (gRPC's
 //! PROTOCOL-HTTP2).
 
-/// gRPC code of an HTTP response that has no gRPC status.
+/// Returns the gRPC code of an HTTP response that has no gRPC status.
 pub fn from_http(status: u16) -> u8 {
     const UNKNOWN: u8 = 2;
     const PERMISSION_DENIED: u8 = 7;

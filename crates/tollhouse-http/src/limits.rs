@@ -44,7 +44,8 @@ impl Default for HeadLimits {
 }
 
 impl HeadLimits {
-    /// Maximum length of a head in bytes, including the first line and the empty lines before it.
+    /// Returns the maximum length of a head in bytes, including the first line and the empty lines
+    /// before it.
     pub fn head_bytes(&self) -> usize {
         let line_bytes = (LEADING_EMPTY_LINES_MAX + 1) * CRLF_BYTES + self.line_bytes;
         line_bytes.saturating_add(self.fields_bytes).min(HEAD_BYTES_MAX)

@@ -66,9 +66,9 @@ impl RequestHead {
         self.scan = HeadScan::default();
     }
 
-    /// Number of bytes of complete empty lines at the start of `buffer`. A connection that waits
-    /// for a request may drop them before `parse`, to keep its buffer empty; `parse` skips a few as
-    /// well.
+    /// Returns the number of bytes of complete empty lines at the start of `buffer`. A connection
+    /// that waits for a request may drop them before `parse`, to keep its buffer empty; `parse`
+    /// skips a few as well.
     #[inline]
     pub fn leading_empty_bytes(buffer: &[u8]) -> usize {
         2 * buffer.chunks_exact(2).take_while(|pair| pair == b"\r\n").count()
@@ -200,8 +200,8 @@ impl RequestHead {
         out[start..].make_ascii_lowercase();
     }
 
-    /// Path and query as sent, for a node: without the scheme and host of an absolute target, and
-    /// with `/` in place of an empty path.
+    /// Returns the path and query as sent, for a node: without the scheme and host of an absolute
+    /// target, and with `/` in place of an empty path.
     #[inline]
     pub fn origin_form<'b>(&self, buffer: &'b [u8]) -> Cow<'b, [u8]> {
         let Target { path, query, .. } = self.parts;

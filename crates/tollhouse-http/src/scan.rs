@@ -46,13 +46,14 @@ impl HeadScan {
         self.has_first
     }
 
-    /// Number of bytes up to the end of the last line.
+    /// Returns the number of bytes up to the end of the last line.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.line_start
     }
 
-    /// First line, or an empty line before it, without CRLF; `None` if more bytes are needed.
+    /// Returns the first line, or an empty line before it, without CRLF; `None` if more bytes are
+    /// needed.
     #[inline(always)]
     pub(crate) fn first_line(
         &mut self,
@@ -67,7 +68,7 @@ impl HeadScan {
         Ok(Some(line))
     }
 
-    /// Next line after the first one, without CRLF; `None` if more bytes are needed.
+    /// Returns the next line after the first one, without CRLF; `None` if more bytes are needed.
     #[inline(always)]
     pub(crate) fn next_line(
         &mut self,
@@ -113,7 +114,7 @@ impl HeadScan {
         }
     }
 
-    /// Error for a control byte at `at` that does not end a line.
+    /// Returns the error for a control byte at `at` that does not end a line.
     #[cold]
     fn stray(self, byte: u8, at: usize, bounds: Bounds) -> HeadError {
         if let Err(error) = self.check(at + 1, bounds) {
@@ -157,7 +158,7 @@ impl HeadScan {
     }
 }
 
-/// Maximum number of header lines under `limits`.
+/// Returns the maximum number of header lines under `limits`.
 #[inline]
 pub(crate) fn header_count_max(limits: &HeadLimits) -> usize {
     limits.header_count.min(HEADER_COUNT_MAX)

@@ -8,14 +8,14 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from `start` to `end`.
+    /// Returns the span from `start` to `end`.
     #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end, "a span never runs backwards");
         Self { start: start as u32, len: (end - start) as u32 }
     }
 
-    /// Offset just past the last byte.
+    /// Returns the offset just past the last byte.
     #[inline]
     pub fn end(self) -> usize {
         self.start as usize + self.len as usize
@@ -26,7 +26,7 @@ impl Span {
         self.len == 0
     }
 
-    /// The bytes of the span; empty if `buffer` is too short to contain it.
+    /// Returns the bytes of the span; empty if `buffer` is too short to contain it.
     #[inline]
     pub fn bytes_in(self, buffer: &[u8]) -> &[u8] {
         buffer.get(self.start as usize..self.end()).unwrap_or_default()

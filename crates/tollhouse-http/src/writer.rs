@@ -11,7 +11,7 @@ const CRLF: &[u8] = b"\r\n";
 /// Declared length of the body after a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// No declaration: no body follows, or it ends with the connection.
+    /// The head declares no length: no body follows, or it ends with the connection.
     #[default]
     Omitted,
     Length(u64),

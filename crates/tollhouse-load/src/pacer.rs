@@ -23,7 +23,7 @@ pub struct Pacer {
     clock: Clock,
     timer: PreciseTimer,
     waiting: RefCell<VecDeque<(u64, Waker)>>,
-    /// Set when the run ends early: waiting ends immediately.
+    /// Whether the run has ended early; waiting then ends immediately.
     is_over: Cell<bool>,
 }
 

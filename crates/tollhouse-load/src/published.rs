@@ -8,27 +8,29 @@
 use crate::report::Report;
 use crate::result::CaseResult;
 
-/// Apache ShenYu 2.6.0, Chinese edition: direct, netty and webClient at 600 to 1200 connections.
+/// Returns the report of Apache ShenYu 2.6.0, Chinese edition: direct, netty and webClient at 600
+/// to 1200 connections.
 pub fn shenyu() -> Report {
     read(include_str!("published/shenyu.json"))
 }
 
-/// Apache ShenYu 2.6.0, English edition: direct, and the gateway at 600 to 1000 connections.
+/// Returns the report of Apache ShenYu 2.6.0, English edition: direct, and the gateway at 600 to
+/// 1000 connections.
 pub fn shenyu_english() -> Report {
     read(include_str!("published/shenyu-english.json"))
 }
 
-/// ngxway's sample of its 14 cases.
+/// Returns ngxway's sample of its 14 cases.
 pub fn ngxway() -> Report {
     read(include_str!("published/ngxway.json"))
 }
 
-/// API7 Gateway: the eight cases of its baseline.
+/// Returns the eight cases of API7 Gateway's baseline.
 pub fn api7() -> Report {
     read(include_str!("published/api7.json"))
 }
 
-/// Polaris: four operations on five sizes of machines.
+/// Returns the report of Polaris: four operations on five sizes of machines.
 pub fn polaris() -> Report {
     read(include_str!("published/polaris.json"))
 }

@@ -71,7 +71,7 @@ impl Stop {
 /// Progress of a run, reported after every interval.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// Time since the current phase (warm-up or measurement) began.
+    /// Duration since the current phase (warm-up or measurement) began.
     pub elapsed: Duration,
     /// Planned duration of the phase, if time ends it.
     pub planned: Option<Duration>,
@@ -221,7 +221,7 @@ fn try_target<P: Protocol>(
     opened.map_err(|failure| unusable(target, &failure))
 }
 
-/// Error for an unusable target, with a remedy if one is known.
+/// Returns the error for an unusable target, with a remedy if one is known.
 fn unusable(target: &Target, failure: &Failure) -> BenchError {
     let remedy = match failure.class {
         FailureClass::Connect | FailureClass::Timeout => {

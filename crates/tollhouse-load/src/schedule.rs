@@ -83,12 +83,12 @@ impl Phase {
         &self.pace
     }
 
-    /// Start on the run's clock; `u64::MAX` before the run has begun.
+    /// Returns the start time on the run's clock; `u64::MAX` before the run has begun.
     pub fn start_ns(&self) -> u64 {
         self.start_ns.load(Ordering::Relaxed)
     }
 
-    /// End on the run's clock; `u64::MAX` if a count ends the phase.
+    /// Returns the end time on the run's clock; `u64::MAX` if a count ends the phase.
     pub fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::Relaxed)
     }

@@ -247,8 +247,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Loop of one lane: waits for its next request, performs the exchange, records it; phase after
-/// phase. `number` is the lane's number among all lanes of the run.
+/// Runs one lane through all phases: waits for its next request, performs the exchange, and records
+/// it. `number` is the lane's number among all lanes of the run.
 pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L, number: usize) {
     let timer = worker.wheel.timer();
     let schedule = Arc::clone(&worker.schedule);

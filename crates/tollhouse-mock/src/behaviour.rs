@@ -156,7 +156,7 @@ pub enum Tls {
 }
 
 impl Behaviour {
-    /// Upstream of the ShenYu benchmark: 2 KB after 20 ms.
+    /// Returns the upstream of the ShenYu benchmark: 2 KB after 20 ms.
     pub fn shenyu() -> Self {
         let body = FILLING.iter().copied().cycle().take(2_048).collect();
         Self {
@@ -166,7 +166,7 @@ impl Behaviour {
         }
     }
 
-    /// Test server of ngxway: `/api/test` returns `ok` without delay.
+    /// Returns the test server of ngxway: `/api/test` returns `ok` without delay.
     pub fn ngxway() -> Self {
         Self { path: Some("/api/test".into()), ..Self::default() }
     }

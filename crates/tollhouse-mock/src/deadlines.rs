@@ -136,7 +136,7 @@ impl Queue {
 }
 
 impl Ord for Entry {
-    /// Reversed, because the heap returns the greatest entry first.
+    /// Compares in reverse, because the heap returns the greatest entry first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due_ns, other.number).cmp(&(self.due_ns, self.number))
     }

@@ -77,7 +77,7 @@ fn fill_graphql(body: &[u8], wanted: &[Variable], values: &mut [Option<Vec<u8>>]
     }
 }
 
-/// Name of the form field that a variable refers to.
+/// Returns the name of the form field that a variable refers to.
 fn field_name(variable: &Variable) -> Option<&str> {
     match variable {
         Variable::PostArg(name) | Variable::PostJson(name) => Some(name),

@@ -177,7 +177,8 @@ fn is_version_one(certificate: &CertificateDer<'_>) -> bool {
     CertificateParts::parse(certificate).is_some_and(|parts| parts.version == 1)
 }
 
-/// The DNS names of a certificate; empty for version 1, which has no extensions (RFC 5280 §4.1).
+/// Returns the DNS names of a certificate; empty for version 1, which has no extensions (RFC 5280
+/// §4.1).
 fn dns_names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
     if is_version_one(certificate) {
         return Ok(Vec::new());

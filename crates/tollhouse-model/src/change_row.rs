@@ -48,7 +48,7 @@ impl Way {
         (Self::File, "file"),
     ];
 
-    /// Name of the interface in stored rows.
+    /// Returns the name of the interface in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -63,7 +63,7 @@ impl ChangeKind {
         (Self::Undo, "undo"),
     ];
 
-    /// Name of the operation in stored rows.
+    /// Returns the name of the operation in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }

@@ -51,8 +51,8 @@ impl Kind {
         Kind::Secret,
     ];
 
-    /// Name of the collection in documents and paths: `routes`, `plugin_configs`, …. Credentials
-    /// have no list: in documents they are among the consumers, in paths below them.
+    /// Returns the name of the collection in documents and paths: `routes`, `plugin_configs`, ….
+    /// Credentials have no list: in documents they are among the consumers, in paths below them.
     pub fn plural(self) -> &'static str {
         match self {
             Kind::Route => "routes",
@@ -77,7 +77,7 @@ impl Kind {
         Self::lists().find(|kind| kind.plural() == name)
     }
 
-    /// The kinds that have their own list in documents.
+    /// Returns the kinds that have their own list in documents.
     pub fn lists() -> impl Iterator<Item = Kind> + Clone {
         Self::ALL.into_iter().filter(|kind| *kind != Kind::Credential)
     }

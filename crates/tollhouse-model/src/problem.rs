@@ -25,7 +25,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that keeps its object from serving.
+    /// Returns a problem that keeps its object from serving.
     pub fn error(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -36,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// A problem despite which its object serves.
+    /// Returns a problem despite which its object serves.
     pub fn warning(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(path, reason) }
     }
@@ -56,8 +56,8 @@ impl Problem {
     }
 }
 
-/// A value as JSON text, shortened to `PROBLEM_VALUE_CHARS_MAX`. Costs the length of the result,
-/// not of the value.
+/// Returns a value as JSON text, shortened to `PROBLEM_VALUE_CHARS_MAX`. Costs the length of the
+/// result, not of the value.
 pub fn excerpt(value: &Value) -> String {
     let mut quoted = QuoteWriter { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
     // The only possible error is the one that truncates the value.
@@ -96,7 +96,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Name of the severity in API responses.
+    /// Returns the name of the severity in API responses.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",

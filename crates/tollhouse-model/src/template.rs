@@ -83,7 +83,7 @@ impl Template {
         resolved
     }
 
-    /// The parts in order, for callers that encode values depending on their position.
+    /// Returns the parts in order, for callers that encode values depending on their position.
     pub fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
         self.parts.iter().map(|part| match part {
             Part::Text(text) => TemplatePart::Text(text),

@@ -34,7 +34,7 @@ pub struct Upstream {
     pub http_version: HttpVersion,
     /// Version of the PROXY header sent on each connection to a node; `None` sends none.
     pub proxy_protocol: Option<ProxyHeader>,
-    /// Time within which retries may start; `None` is unlimited.
+    /// Period within which retries may start; `None` is unlimited.
     pub retry_timeout: Option<Duration>,
     /// Id; `None` for an inline upstream of a route or service.
     pub id: Option<Id>,
@@ -83,13 +83,13 @@ pub struct Node {
 /// Slow start: the gradual rise of a fresh node's weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WarmUp {
-    /// Time until the full weight is reached.
+    /// Duration until the full weight is reached.
     pub window: Duration,
     /// Initial weight, in percent of the full weight.
     pub minimum_weight_percent: u8,
     /// Shape of the curve: 1 is linear; larger values rise faster at first.
     pub aggression: f64,
-    /// Time between two steps of the weight.
+    /// Interval between two steps of the weight.
     pub interval: Duration,
     /// Nodes found within this time after the start of the gateway have their full weight at once.
     pub startup_grace: Duration,
@@ -104,7 +104,7 @@ pub struct Balance {
 }
 
 impl From<Policy> for Balance {
-    /// A policy without a hash key.
+    /// Returns a policy without a hash key.
     fn from(policy: Policy) -> Self {
         Self { policy, hash_on: None }
     }
@@ -197,7 +197,7 @@ pub enum ProxyHeader {
 pub struct KeepalivePool {
     /// Maximum number of idle connections.
     pub size: u32,
-    /// Time after which an idle connection is closed.
+    /// Duration after which an idle connection is closed.
     pub idle_timeout: Duration,
     /// Maximum number of requests on one connection.
     pub requests: u32,
@@ -212,7 +212,8 @@ impl Default for KeepalivePool {
 /// Verification of the certificates of nodes over TLS, against the server name of the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum NodeTrust {
-    /// No verification, because nodes are usually configured by address; the default of APISIX.
+    /// Certificates are not verified, because nodes are usually configured by address. This is the
+    /// default of APISIX.
     #[default]
     Anybody,
     /// Certificates signed by the system's CA certificates.
@@ -287,9 +288,9 @@ pub struct ActiveCheck {
     pub https_verify_certificate: bool,
     /// Additional header lines of HTTP probes, each `Name: value`.
     pub request_headers: Vec<String>,
-    /// Time between two probes of a healthy node; default 1 s.
+    /// Interval between two probes of a healthy node; default 1 s.
     pub healthy_interval: Duration,
-    /// Time between two probes of an unhealthy node; default 1 s.
+    /// Interval between two probes of an unhealthy node; default 1 s.
     pub unhealthy_interval: Duration,
     /// Thresholds; defaults 2 successes, 5 / 2 / 3 failures (HTTP / TCP / timeout).
     pub thresholds: Thresholds,

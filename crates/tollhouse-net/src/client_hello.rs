@@ -80,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<ClientHello>, HelloError> {
     if bytes.len() >= HELLO_BYTES_MAX { Err(HelloError::TooLong) } else { Ok(None) }
 }
 
-/// The handshake message without record headers.
+/// Returns the handshake message without record headers.
 fn assemble(bytes: &[u8], needed: usize) -> Result<Vec<u8>, HelloError> {
     let mut message = Vec::with_capacity(needed);
     for fragment in Fragments::new(bytes) {
@@ -162,8 +162,8 @@ fn read(message: &[u8]) -> Option<ClientHello> {
     Some(ClientHello { server_name })
 }
 
-/// Host name of a server name list. The outer `None` means malformed; the inner one means no usable
-/// name.
+/// Returns the host name of a server name list. The outer `None` means malformed; the inner one
+/// means no usable name.
 fn read_names(mut content: &[u8]) -> Option<Option<String>> {
     let mut list = take_long(&mut content)?;
     if !content.is_empty() {

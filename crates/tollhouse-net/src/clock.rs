@@ -28,7 +28,7 @@ impl Clock {
         Self { epoch: Instant::now() }
     }
 
-    /// Nanoseconds since the start of the clock.
+    /// Returns the number of nanoseconds since the start of the clock.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         let elapsed = self.epoch.elapsed();

@@ -34,7 +34,7 @@ pub async fn connect_announced(address: impl Into<Endpoint>, header: &[u8]) -> i
     Ok(Stream::from(tcp))
 }
 
-/// A connected socket, to which `header` was written.
+/// Returns a connected socket, to which `header` was written.
 async fn open(address: Endpoint, header: &[u8]) -> io::Result<TcpStream> {
     let mut stream = match address {
         Endpoint::Ip(address) => open_tcp(address).await?,

@@ -17,7 +17,7 @@ const WAIT_MIN: Duration = Duration::from_secs(1);
 /// Maximum wait. A thousand guesses take nine hours, while a user who mistyped waits half a minute.
 const WAIT_MAX: Duration = Duration::from_secs(32);
 
-/// Time after the last failure when a client is forgotten.
+/// Duration after the last failure for which a client is remembered.
 const KEPT: Duration = Duration::from_secs(600);
 
 /// Maximum number of remembered clients; beyond it, the one with the oldest failure is dropped.
@@ -74,7 +74,7 @@ impl FailedLogins {
     }
 }
 
-/// Client that an address belongs to: the IPv4 address itself, or the IPv6 /64 network.
+/// Returns the client that an address belongs to: the IPv4 address itself, or the IPv6 /64 network.
 pub fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

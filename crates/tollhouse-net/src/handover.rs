@@ -31,7 +31,8 @@ use tollhouse_stdx::UnixPath;
 /// File descriptors per message: the kernel's limit (`SCM_MAX_FD`).
 const SOCKETS_PER_MESSAGE: usize = 253;
 
-/// Maximum number of sockets; more than cores times addresses of any machine.
+/// Maximum number of sockets in a handover. Each listen address has one socket per core, so that no
+/// real machine reaches this number.
 const SOCKETS_MAX: u32 = 65_536;
 
 /// Maximum length of the legacy in bytes; it contains a few keys.

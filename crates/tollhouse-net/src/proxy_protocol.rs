@@ -33,8 +33,8 @@ const UNIQUE_ID_BYTES_MAX: usize = 128;
 /// Content of a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// No client: the proxy connects on its own behalf (a health check), or its client has no IP
-    /// address. The peer's address applies.
+    /// The header names no client, because the proxy connects on its own behalf (a health check) or
+    /// its client has no IP address. The peer's address applies.
     Nothing,
     /// Addresses of the connection between client and proxy.
     Proxied {
@@ -183,7 +183,7 @@ impl Family {
         }
     }
 
-    /// Length of both addresses and ports in bytes.
+    /// Returns the length of both addresses and ports in bytes.
     fn address_bytes(self) -> usize {
         match self {
             Self::Unspecified => 0,

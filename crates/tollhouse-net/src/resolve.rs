@@ -57,7 +57,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A plain address without a port.
+    /// Returns a plain address without a port.
     pub fn plain(address: IpAddr) -> Self {
         Self { address, port: None, priority: 0, weight: 1 }
     }
@@ -67,7 +67,7 @@ impl Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub records: Vec<Record>,
-    /// Time for which the records may be used.
+    /// Duration for which the records may be used.
     pub time_to_live: Duration,
 }
 
@@ -218,13 +218,13 @@ impl ResolvedName {
         &self.question
     }
 
-    /// Current result. No lock and no allocation; hold the guard only briefly.
+    /// Returns the current result. No lock and no allocation; hold the guard only briefly.
     #[inline]
     pub fn resolution(&self) -> arc_swap::Guard<Arc<Resolution>> {
         self.resolution.load()
     }
 
-    /// Receiver that is notified of every change of the result.
+    /// Returns the receiver that is notified of every change of the result.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

@@ -88,7 +88,7 @@ pub struct ServerTerms {
 }
 
 impl Default for ServerTerms {
-    /// All suites and versions, without tickets.
+    /// Returns all suites and versions, without tickets.
     fn default() -> Self {
         Self { provider: Arc::clone(&PROVIDER), versions: Versions::ALL, tickets: None }
     }
@@ -121,8 +121,8 @@ impl ServerTerms {
         Ok(Self { provider: Arc::new(provider), versions, tickets })
     }
 
-    /// TLS terms of a host: certificates, one per type of key, verification of client certificates,
-    /// and TLS versions if configured.
+    /// Returns the TLS terms of a host: certificates, one per type of key, verification of client
+    /// certificates, and TLS versions if configured.
     ///
     /// # Errors
     /// If a certificate, a key or the set of versions is unusable.
@@ -178,8 +178,8 @@ pub struct HostTerms {
 }
 
 impl HostTerms {
-    /// Terms for handshakes with a single certificate and a single application protocol, such as
-    /// those of a certificate authority that validates a challenge.
+    /// Returns the terms for handshakes with a single certificate and a single application
+    /// protocol, such as those of a certificate authority that validates a challenge.
     ///
     /// # Errors
     /// If the key is unusable.
@@ -212,12 +212,12 @@ impl HostTerms {
         Self { config: Arc::new(config), identities: Arc::clone(&self.identities) }
     }
 
-    /// Session configuration, for listeners that use their own streams.
+    /// Returns the session configuration, for listeners that use their own streams.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }
 
-    /// The host's certificates, to which OCSP staples can be attached.
+    /// Returns the host's certificates, to which OCSP staples can be attached.
     pub fn identities(&self) -> &[Arc<Identity>] {
         self.identities.all()
     }
@@ -239,8 +239,8 @@ fn read_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> 
     }
 }
 
-/// SHA-256 of all `parts`, each prefixed with its length, so that different lists never share an
-/// input.
+/// Returns the SHA-256 of all `parts`, each prefixed with its length, so that different lists never
+/// share an input.
 fn fingerprint_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
     let mut text = Vec::new();
     for part in parts {

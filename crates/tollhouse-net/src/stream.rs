@@ -134,7 +134,7 @@ impl Stream {
         let _ = tcp.set_zero_linger();
     }
 
-    /// The client's TLS session, if any.
+    /// Returns the client's TLS session, if any.
     #[inline]
     pub fn server_tls(&self) -> Option<&ServerTls> {
         match self {
@@ -143,7 +143,7 @@ impl Stream {
         }
     }
 
-    /// The client's TLS session, to continue its handshake.
+    /// Returns the client's TLS session, to continue its handshake.
     pub fn server_tls_mut(&mut self) -> Option<&mut ServerTls> {
         match self {
             Stream::ServerTls(tls) => Some(tls),
@@ -151,7 +151,7 @@ impl Stream {
         }
     }
 
-    /// Socket of a stream that a client may have opened.
+    /// Returns the socket of a stream that a client may have opened.
     pub(crate) fn client_socket(&self) -> Option<&Arc<TcpStream>> {
         match self {
             Stream::Plain(tcp) => Some(tcp),
@@ -184,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// Address of the peer.
+    /// Returns the address of the peer.
     ///
     /// # Errors
     /// If the socket is no longer connected.

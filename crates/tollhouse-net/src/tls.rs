@@ -59,7 +59,7 @@ impl std::fmt::Debug for Connector {
 /// Rule for which server certificates are accepted.
 #[derive(Debug, Clone, Copy)]
 pub enum Trust<'a> {
-    /// Any certificate, if the server has its key.
+    /// Any certificate is accepted if the server has its key.
     Anybody,
     /// A certificate signed by the system's authorities for the requested name.
     System,
@@ -68,7 +68,7 @@ pub enum Trust<'a> {
 }
 
 impl Trust<'_> {
-    /// Verifier of server certificates.
+    /// Returns the verifier of server certificates.
     ///
     /// # Errors
     /// If the authorities are unusable.
@@ -95,7 +95,8 @@ pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Conne
     Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
-/// Session configuration for servers that `verifier` accepts, with or without a client certificate.
+/// Returns the session configuration for servers that `verifier` accepts, with or without a client
+/// certificate.
 ///
 /// # Errors
 /// If the key is unusable or does not match the certificate.

@@ -99,7 +99,7 @@ impl TrustedCertificates {
         Ok(Self { certificates, authorities, issuers })
     }
 
-    /// Issuer names by which a client selects its certificate (RFC 8446 §4.2.4).
+    /// Returns the issuer names by which a client selects its certificate (RFC 8446 §4.2.4).
     pub(crate) fn issuer_names(&self) -> Vec<DistinguishedName> {
         let name = |certificate: &CertificateDer<'_>| {
             let parts = CertificateParts::parse(certificate)?;

@@ -87,7 +87,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The kernel makes the file with the rights of the unbound socket, so that no client connects before `mode` counts.
+/// Binds a Unix socket with `mode`. The kernel creates the file with the rights of the unbound
+/// socket, which are removed first, so that no client connects before `mode` applies.
 fn bind_with_mode(path: UnixPath, mode: u32) -> io::Result<StdUnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let descriptor = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -123,12 +124,12 @@ fn explain(path: UnixPath, reason: io::Error) -> UnixListenError {
 pub enum Acceptor {
     /// Listener on a TCP port.
     Tcp(TcpListener),
-    /// On a Unix socket; clients are [`UNIX_PEER`].
+    /// Listener on a Unix socket; the address of its clients is [`UNIX_PEER`].
     Unix(UnixListener),
 }
 
 impl Acceptor {
-    /// The next connection, and its client.
+    /// Returns the next connection, and its client.
     ///
     /// # Errors
     /// What the operating system says.
@@ -171,7 +172,7 @@ impl Queue {
     }
 }
 
-/// The connection as the type that streams are made of.
+/// Returns the connection as the type that streams are made of.
 ///
 /// # Errors
 /// The reactor cannot take it.

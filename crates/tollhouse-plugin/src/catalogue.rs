@@ -35,14 +35,15 @@ pub struct PluginType {
     pub serves_connections: bool,
     /// Whether the plugin supports HTTP requests.
     pub serves_requests: bool,
-    /// Whether decisions of the plugin protect nodes, as in [`Plugin::JUDGES_PATH`]: nodes then get
-    /// the path that the plugin has checked.
+    /// Whether the plugin refuses requests by data that clients send, or answers them from a store.
+    /// If so, nodes receive exactly the path that the plugin has checked. See
+    /// [`Plugin::JUDGES_PATH`].
     pub judges_path: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
     /// Dotted paths of the fields that decide where the encrypted ones are sent.
     pub sent_to: &'static [&'static str],
-    /// Credentials of consumers for this plugin; auth plugins only.
+    /// Kind of credential that consumers have for this plugin; `None` unless it is an auth plugin.
     pub consumer: Option<ConsumerSpec>,
     /// Dotted paths of the fields that hold expressions.
     pub expressions: &'static [&'static str],

@@ -31,7 +31,8 @@ impl Codings {
         Self(self.0 & other.0)
     }
 
-    /// Whether a body with this `Content-Encoding` can be read: the value must name one coding, in upper or lower case.
+    /// Whether a body with this `Content-Encoding` can be read: the value must name one coding, in
+    /// upper or lower case.
     pub fn read(self, content_encoding: &[u8]) -> bool {
         let name = content_encoding.trim_ascii();
         name.is_empty() || name.eq_ignore_ascii_case(b"identity") || self.has(name)

@@ -44,8 +44,8 @@ enum Hiding {
     /// Lines of exactly this name, ignoring case.
     #[default]
     Exact,
-    /// Also lines whose name a node may confuse with the hidden name: a client's `X_User` must not
-    /// appear beside the `X-User` of a plugin.
+    /// The lines with the hidden name, and lines whose name a node may confuse with it: a client's
+    /// `X_User` must not appear beside the `X-User` of a plugin.
     Folded,
 }
 
@@ -195,7 +195,7 @@ pub const fn length_bit(bytes: usize) -> u64 {
 #[derive(Debug)]
 pub struct PreparedName {
     text: Box<str>,
-    /// Encoded name, followed by colon and space.
+    /// Start of a header line: the encoded name, followed by colon and space.
     start: Box<[u8]>,
     is_own: bool,
 }

@@ -43,10 +43,9 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// Whether the plugin supports HTTP requests. The Admin API refuses plugins without this
     /// support in routes and in objects that routes refer to.
     const SERVES_REQUESTS: bool = true;
-    /// Whether decisions of the plugin protect nodes: it refuses requests by data that clients
-    /// send, or answers them from a store. Nodes then get the path that was checked, and paths that
-    /// servers read in different ways are refused. By default true for authentication and security
-    /// plugins.
+    /// Whether the plugin refuses requests by data that clients send, or answers them from a store.
+    /// If so, nodes receive exactly the path that the plugin has checked, and paths that servers
+    /// read in different ways are refused. By default true for authentication and security plugins.
     const JUDGES_PATH: bool =
         matches!(Self::CATEGORY, Category::Authentication | Category::Security);
     /// Dotted paths of the fields that are encrypted at rest.

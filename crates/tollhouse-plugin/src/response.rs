@@ -27,7 +27,7 @@ pub trait ResponseHead {
 /// Position of a piece in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// More pieces follow.
+    /// A piece that is followed by others.
     Middle,
     /// The body is complete with this piece.
     Last,

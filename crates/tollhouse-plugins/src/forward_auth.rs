@@ -261,8 +261,8 @@ impl ForwardAuth {
         lines
     }
 
-    /// Digest of all data that identifies a user to the service: forwarded client headers, the
-    /// operator's headers, the body.
+    /// Returns the digest of all data that identifies a user to the service: forwarded client
+    /// headers, the operator's headers, the body.
     fn asked_by(&self, cx: &RequestContext<'_>) -> Digest {
         let mut parts = Vec::new();
         for name in &self.request_headers {

@@ -83,10 +83,10 @@ pub(crate) struct Call {
 /// connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Repeat {
-    /// If the method is idempotent (RFC 9110 §9.2.2).
+    /// Requests are repeated if the method is idempotent (RFC 9110 §9.2.2).
     #[default]
     ByMethod,
-    /// Always, because the request is a mere query whatever its method.
+    /// Requests are always repeated, because they only query, whatever their method.
     Always,
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Settings {
     pub acks: Acks,
     /// Timeout of each step: connecting and logging in, asking for metadata, writing a batch.
     pub step_time_max: Duration,
-    /// Time for which metadata is trusted.
+    /// Duration for which metadata is trusted.
     pub believed_for: Duration,
 }
 

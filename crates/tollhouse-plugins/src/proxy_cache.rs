@@ -284,8 +284,8 @@ impl Plugin for ProxyCache {
     }
 }
 
-/// Lifetimes as the conf and its zone have them. With `cache_control` nothing but the answer decides, and the
-/// configured time bounds what is guessed.
+/// Returns the lifetimes of the conf and its zone. With `cache_control`, the answer alone decides,
+/// and the configured time bounds estimates.
 fn lifetimes(config: &Config, zone: &Zone) -> Policy {
     let ttl_ms = config.cache_ttl.saturating_mul(1_000);
     match (config.cache_strategy, config.cache_control) {
@@ -304,7 +304,7 @@ fn lifetimes(config: &Config, zone: &Zone) -> Policy {
     }
 }
 
-/// Key of answers to HEAD, which have no body that a GET could be answered with.
+/// Returns the key of answers to HEAD, which have no body and therefore cannot answer a GET.
 fn for_head(key: &[u8]) -> Vec<u8> {
     [key, b"\0HEAD"].concat()
 }

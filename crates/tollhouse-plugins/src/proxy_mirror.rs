@@ -42,9 +42,9 @@ const COPIES_BYTES_MAX: u64 = 256 << 20;
 const BODY_BYTES_MAX: u64 = 64 << 20;
 /// Timeout of a copied request, by default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// Time for which an idle connection is kept.
+/// Maximum duration for which an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// Idle connections that each core keeps at most.
+/// Maximum number of idle connections that each core keeps.
 const CONNECTIONS_MAX: usize = 32;
 
 const HOST_PATTERN: &str = r"^(http(s)?|grpc(s)?):\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?$";

@@ -106,7 +106,7 @@ fn is_equal(one: &str, other: &str) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
-/// Hex digits of `N` random bytes.
+/// Returns the hex digits of `N` random bytes.
 pub(crate) fn random_digits<const N: usize>() -> String {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");

@@ -79,7 +79,8 @@ impl Dialect {
         meter::sum(&meters)
     }
 
-    /// The fastest and the slowest calls since the last look, in the order of [`Self::readings`].
+    /// Returns the fastest and the slowest calls since the last look, in the order of
+    /// [`Self::readings`].
     pub fn take_extremes(&self) -> Vec<Option<Extremes>> {
         let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         meter::take_extremes(&meters)

@@ -35,7 +35,7 @@ use tollhouse_web::Limits;
 /// Timeout for the head of a request, which also limits the idle time between two requests.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Time for requests in progress to finish after the stop.
+/// Maximum time for requests in progress to finish after the stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Limits of a listener of the API with this number of connections.

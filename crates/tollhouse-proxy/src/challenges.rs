@@ -53,8 +53,8 @@ impl Challenges {
         self.tls.store(Arc::new(handshakes));
     }
 
-    /// Terms of a challenge handshake, or `None` for any other handshake. The connection ends after
-    /// the handshake.
+    /// Returns the terms of a challenge handshake, or `None` for any other handshake. The
+    /// connection ends after the handshake.
     pub(crate) fn terms_for(&self, hello: &Hello<'_>) -> Option<HostTerms> {
         if hello.only_protocol != Some(ACME_TLS) {
             return None;
@@ -68,7 +68,7 @@ impl Challenges {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// Response to a request for `path`, if the path names a pending token.
+    /// Returns the response to a request for `path`, if the path names a pending token.
     pub(crate) fn answer_to(&self, path: &[u8]) -> Option<Arc<str>> {
         let token = path.strip_prefix(WELL_KNOWN)?;
         if token.len() > TOKEN_BYTES_MAX {

@@ -150,7 +150,7 @@ impl Compiler {
         }
     }
 
-    /// Numbers snapshots from the one behind `revision` on.
+    /// Numbers snapshots from `revision + 1` on.
     pub fn continue_after(&mut self, revision: u64) {
         self.snapshot.revision = revision;
     }
@@ -195,7 +195,7 @@ impl Compiler {
         Arc::new(self.snapshot.clone())
     }
 
-    /// Every quarantined or only partly effective object, with its problems.
+    /// Returns every quarantined or only partly effective object, with its problems.
     pub fn problems(&self) -> impl Iterator<Item = (&(Kind, Id), &Problems)> {
         self.problems.iter()
     }
@@ -204,12 +204,13 @@ impl Compiler {
         self.shenyu.problems()
     }
 
-    /// Expiry of the certificates in service: object id and last valid second in Unix time.
+    /// Returns the expiry of the certificates in service: object id and last valid second in Unix
+    /// time.
     pub fn certificate_ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         self.hosts.ends()
     }
 
-    /// TLS hosts in service, each with the server names that it serves.
+    /// Returns the TLS hosts in service, each with the server names that it serves.
     pub fn served_hosts(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
         self.hosts.served()
     }
@@ -219,14 +220,14 @@ impl Compiler {
         self.certificates_version
     }
 
-    /// Global rules, in the order of their ids.
+    /// Returns the global rules, in the order of their ids.
     pub fn global_rules(&self) -> impl Iterator<Item = &GlobalRule> {
         self.global_rules.values()
     }
 
-    /// Changes since the last call of upstreams that need work outside requests, because they have
-    /// health checks, slow start or discovered nodes. Includes inline upstreams and those of
-    /// plugins.
+    /// Returns the changes since the last call of upstreams that need work outside requests,
+    /// because they have health checks, slow start or discovered nodes. Includes inline upstreams
+    /// and those of plugins.
     pub fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         self.upstreams.take_driven_changes()
     }
@@ -318,8 +319,8 @@ impl Compiler {
         }
     }
 
-    /// Target of a route. An inline upstream takes precedence over an id, and the route over its
-    /// service, as in APISIX.
+    /// Returns the target of a route. An inline upstream takes precedence over an id, and the route
+    /// over its service, as in APISIX.
     fn target_of(&mut self, id: &Id, service: &Reference<Arc<Service>>) -> Target {
         let route = &self.routes[id];
         let slots = &mut self.snapshot.upstreams;
@@ -340,8 +341,8 @@ impl Compiler {
         }
     }
 
-    /// Plugins of a route, then those of its plugin config, then those of its service. Of plugins
-    /// with equal names, the first wins.
+    /// Returns the plugins of a route, then those of its plugin config, then those of its service.
+    /// Of plugins with equal names, the first wins.
     fn chain_of(&self, route: &Route) -> Chain {
         let set = |kind, id: Option<&Id>| self.plugins.get(kind, id?);
         let sets = [
@@ -353,8 +354,8 @@ impl Compiler {
     }
 }
 
-/// Problem that says which requests or connections an invalid route refuses, as far as they can be
-/// determined; `None` for other kinds of objects.
+/// Returns the problem that says which requests or connections an invalid route refuses, as far as
+/// they can be determined; `None` for other kinds of objects.
 pub fn refusal_notice(kind: Kind, id: &Id, value: &Value, path: &str) -> Option<Problem> {
     match kind {
         Kind::Route => Some(match claim::route(id, value, path) {
@@ -393,7 +394,8 @@ fn websocket(route: &Route, service: &Reference<Arc<Service>>) -> bool {
     route.enable_websocket.or(of_service).unwrap_or(false)
 }
 
-/// Matching conditions of a route. A route without hosts takes the hosts of its service.
+/// Returns the matching conditions of a route. A route without hosts takes the hosts of its
+/// service.
 fn route_spec(entry: &RouteEntry) -> RouteSpec {
     let route = &entry.route;
     let hosts = match &entry.terms().service {
@@ -426,8 +428,8 @@ struct TouchedObjects {
 }
 
 impl TouchedObjects {
-    /// Routes to compile, each once: changed ones in document order, then those that depend on a
-    /// changed object.
+    /// Returns the routes to compile, each once: changed ones in document order, then those that
+    /// depend on a changed object.
     fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {
         let mut seen = hashbrown::HashSet::new();
         let of_services = self.services.iter().flat_map(|id| dependents.routes_by_service(id));

@@ -53,12 +53,12 @@ impl ConsumerIndex for Consumers {
 }
 
 impl Consumers {
-    /// Plugins of a consumer; `None` if it has none.
+    /// Returns the plugins of a consumer; `None` if it has none.
     pub fn chain(&self, username: &str) -> Option<&Chain> {
         self.chains.get(username).map(|chain| &**chain)
     }
 
-    /// Plugins of a consumer group; `None` if the group does not exist.
+    /// Returns the plugins of a consumer group; `None` if the group does not exist.
     pub fn group(&self, id: &str) -> Option<&Chain> {
         self.groups.get(id).map(|chain| &**chain)
     }

@@ -68,14 +68,14 @@ impl<'e> Exchange<'e> {
 }
 
 impl Exchange<'_> {
-    /// Request head and the body bytes received so far. The spans of the parsed head index into
-    /// this slice.
+    /// Returns the request head and the body bytes received so far. The spans of the parsed head
+    /// index into this slice.
     #[inline]
     pub(crate) fn request_bytes(&self) -> &[u8] {
         self.client.request_bytes()
     }
 
-    /// Method that the client sent.
+    /// Returns the method that the client sent.
     #[inline]
     pub(crate) fn client_method(&self) -> &[u8] {
         self.state.head.method.bytes_in(self.request_bytes())
@@ -93,13 +93,14 @@ impl Exchange<'_> {
         self.state.head.parts.is_asterisk(self.request_bytes())
     }
 
-    /// Path as the client sent it; empty if an absolute target has no path.
+    /// Returns the path as the client sent it; empty if an absolute target has no path.
     #[inline]
     pub(crate) fn sent_path(&self) -> &[u8] {
         self.state.head.parts.path.bytes_in(self.request_bytes())
     }
 
-    /// Path that routes are matched against: the normalised one if it differs from the sent path.
+    /// Returns the path that routes are matched against: the normalised one if it differs from the
+    /// sent path.
     #[inline]
     pub(crate) fn matched_path(&self) -> &[u8] {
         if self.state.path_is_rewritten {
@@ -108,15 +109,15 @@ impl Exchange<'_> {
         self.sent_path()
     }
 
-    /// Query as sent, without the question mark.
+    /// Returns the query as sent, without the question mark.
     #[inline]
     pub(crate) fn raw_query(&self) -> Option<&[u8]> {
         self.state.head.parts.query.map(|query| query.bytes_in(self.request_bytes()))
     }
 
-    /// Matched path with the query, for plugins and conditions. Bytes that belong to the path but
-    /// would be parsed as a delimiter stay escaped. Usually nothing needs escaping and the sent
-    /// bytes are borrowed.
+    /// Returns the matched path with the query, for plugins and conditions. Bytes that belong to
+    /// the path but would be parsed as a delimiter stay escaped. Usually nothing needs escaping and
+    /// the sent bytes are borrowed.
     pub(crate) fn matched_uri(&self) -> Cow<'_, [u8]> {
         let query = self.raw_query();
         let is_as_sent =
@@ -127,20 +128,20 @@ impl Exchange<'_> {
         Cow::Owned(tollhouse_router::request_uri(self.matched_path(), query))
     }
 
-    /// Path and query as sent, without the scheme and host of an absolute target.
+    /// Returns the path and query as sent, without the scheme and host of an absolute target.
     #[inline]
     pub(crate) fn sent_uri(&self) -> Cow<'_, [u8]> {
         self.state.head.origin_form(self.request_bytes())
     }
 
-    /// Address of the client after real-ip processing.
+    /// Returns the address of the client after real-ip processing.
     #[inline]
     pub(crate) fn client_address(&self) -> IpAddr {
         let reported = self.state.reported_address.as_ref();
         reported.map_or_else(|| self.client.peer.address.ip().to_canonical(), |(ip, _)| *ip)
     }
 
-    /// Client address after real-ip processing, as text.
+    /// Returns the client address after real-ip processing, as text.
     #[inline]
     pub(crate) fn client_address_text(&self) -> &[u8] {
         let reported = self.state.reported_address.as_ref();
@@ -183,7 +184,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Check of message lengths for one direction of a gRPC call; `None` without a limit.
+    /// Returns the check of message lengths for one direction of a gRPC call; `None` without a
+    /// limit.
     #[inline]
     pub(crate) fn message_meter(&self) -> Option<Box<MessageMeter>> {
         let bytes_max = self.worker.settings.limits.grpc_message_bytes?;

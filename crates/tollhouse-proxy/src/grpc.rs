@@ -18,8 +18,8 @@ impl Status {
     const RESOURCE_EXHAUSTED: Self = Self(8);
     pub(crate) const UNAVAILABLE: Self = Self(14);
 
-    /// Status for an error of the gateway, or for the HTTP status if no gRPC status is defined for
-    /// the error.
+    /// Returns the status for an error of the gateway, or for the HTTP status if no gRPC status is
+    /// defined for the error.
     pub(crate) fn from_code(code: Option<ErrorCode>, status: u16) -> Self {
         match code {
             Some(ErrorCode::DeadlineExceeded) => Self::DEADLINE_EXCEEDED,

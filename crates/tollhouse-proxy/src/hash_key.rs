@@ -15,7 +15,7 @@ pub enum HashKey {
 }
 
 impl HashKey {
-    /// Hash key of `balance`; `None` if its algorithm does not hash.
+    /// Returns the hash key of `balance`; `None` if its algorithm does not hash.
     pub fn compile(balance: &Balance) -> Option<HashKey> {
         Some(match balance.hash_on.as_ref()? {
             HashOn::Variable(name) => HashKey::Variable(Variable::parse(name)),
@@ -26,7 +26,7 @@ impl HashKey {
         })
     }
 
-    /// Bytes to hash; the client's address if the request has no such value.
+    /// Returns the bytes to hash; the client's address if the request has no such value.
     pub fn value<'a>(&self, request: &'a dyn Lookup) -> Cow<'a, [u8]> {
         let value = match self {
             HashKey::Variable(variable) => request.variable(variable),

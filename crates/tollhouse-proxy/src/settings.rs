@@ -186,16 +186,16 @@ pub struct RealIp {
 pub const RESPONSE_HEAD: HeadLimits =
     HeadLimits { line_bytes: 8 * 1024, fields_bytes: 64 * 1024 - 1, header_count: 200 };
 
-/// Interim responses passed on for one request: those of a node that reports every few seconds that it is at work
-/// (102), for an hour. One that sends more is not making progress.
+/// Maximum number of interim responses passed on for one request: a node may report every few
+/// seconds for an hour that it is at work (102). A node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 1000;
 
 /// Maximum time for which a closing connection is read, so that a client that still sends sees the
 /// response and no reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Time for which idle connections are kept during a drain, so that a request already on its way is
-/// served.
+/// Duration for which idle connections are kept during a drain, so that a request already on its
+/// way is served.
 pub const DRAIN_IDLE_TIME: Duration = Duration::from_secs(1);
 
 impl Default for Limits {

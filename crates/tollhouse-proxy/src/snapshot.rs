@@ -121,7 +121,7 @@ impl RouteEntry {
         }
     }
 
-    /// Properties that few routes have; empty defaults for the others.
+    /// Returns the properties that few routes have; empty defaults for the others.
     #[inline]
     pub fn terms(&self) -> &RouteTerms {
         self.terms.as_deref().unwrap_or(&NO_TERMS)
@@ -141,7 +141,7 @@ pub enum Reference<T> {
 /// Upstream of a route, or none.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// No upstream: requests are answered by plugins or refused.
+    /// The route has no upstream; requests are answered by plugins or refused.
     None,
     /// Inline upstream of the route or its service.
     Inline(Arc<UpstreamEntry>),
@@ -197,7 +197,7 @@ impl SnapshotCell {
         left
     }
 
-    /// ACME challenges, answered by every core.
+    /// Returns the ACME challenges, answered by every core.
     pub fn challenges(&self) -> &Challenges {
         &self.challenges
     }
@@ -224,7 +224,7 @@ impl SnapshotView {
         Self { cell, generation: Cell::new(generation), held }
     }
 
-    /// Latest snapshot, to be held during one request.
+    /// Returns the latest snapshot, to be held during one request.
     #[inline]
     pub fn take(&self) -> Rc<Arc<Snapshot>> {
         self.refresh();

@@ -39,10 +39,11 @@ use crate::l4::udp::sessions::Sessions;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 
-/// Request states and future rooms pooled per core; more concurrent requests on one core are rare.
+/// Maximum number of request states and future rooms pooled per core; more concurrent requests on
+/// one core are rare.
 const STATES_KEPT_MAX: usize = 1024;
 
-/// Refused connections per core that may be open at once until their clients have read the
+/// Maximum number of refused connections per core that stay open until their clients have read the
 /// response. Further ones are closed silently, because each occupies a file descriptor.
 pub const REFUSED_OPEN_MAX: usize = 64;
 
@@ -221,7 +222,7 @@ impl Worker {
         self.node_connections.close(key);
     }
 
-    /// An `Rc` of the core, for a separate task.
+    /// Returns an `Rc` of the core, for a separate task.
     ///
     /// # Panics
     /// Never, because the caller runs on the core.
@@ -251,13 +252,13 @@ impl Worker {
         self.server_lines.borrow()
     }
 
-    /// A random number; not for secrets.
+    /// Returns a random number; not for secrets.
     #[inline]
     pub fn random_u64(&self) -> u64 {
         self.random.borrow_mut().next_u64()
     }
 
-    /// A cleared state for one request.
+    /// Returns a cleared state for one request.
     #[inline]
     pub(crate) fn take_state(&self) -> Box<RequestState> {
         self.states.borrow_mut().pop().unwrap_or_default()
@@ -273,7 +274,7 @@ impl Worker {
         }
     }
 
-    /// Memory for the future of one request.
+    /// Returns the memory for the future of one request.
     #[inline]
     pub(crate) fn take_room(&self) -> Room {
         self.rooms.borrow_mut().pop().unwrap_or_default()
@@ -284,7 +285,7 @@ impl Worker {
         keep(&self.rooms, room);
     }
 
-    /// Memory for the future of one request's plugin phases.
+    /// Returns the memory for the future of one request's plugin phases.
     #[inline]
     pub(crate) fn take_plugin_room(&self) -> Room {
         self.plugin_rooms.borrow_mut().pop().unwrap_or_default()

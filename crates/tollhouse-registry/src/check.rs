@@ -112,7 +112,7 @@ pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
     refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
 }
 
-/// Checks all of a service change but the service's name.
+/// Checks a service change, except for the service's name.
 pub(crate) fn service(what: &ServiceChange) -> Result<(), Refusal> {
     what.metadata.as_ref().map_or(Ok(()), |given| metadata(given, 0))?;
     token(what.token.as_deref())?;

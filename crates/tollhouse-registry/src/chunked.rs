@@ -143,7 +143,7 @@ impl<T> Chunked<T> {
 }
 
 impl<T> Clone for Chunk<T> {
-    /// A copy without the cached encodings, because a chunk is cloned only to be changed.
+    /// Returns a copy without the cached encodings, because a chunk is cloned only to be changed.
     fn clone(&self) -> Self {
         Self { objects: self.objects.clone(), ..Self::default() }
     }

@@ -14,16 +14,17 @@ use crate::limits::{
     CLIENT_BYTES_MAX, CLIENT_ID_CHARS_MAX, CLIENT_KEPT, CLIENTS_BYTES_MAX, CLIENTS_MAX,
 };
 
-/// Clients removed under one lock, so that a concurrent report waits for microseconds only.
+/// Maximum number of clients removed under one lock, so that a concurrent report waits for
+/// microseconds only.
 const SWEPT_AT_ONCE: usize = 256;
 
 /// Report that a client sent about itself last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: Arc<str>,
-    /// First report, in milliseconds of Unix time.
+    /// Time of the first report, in milliseconds of Unix time.
     pub first_seen_ms: u64,
-    /// Last report, in milliseconds of Unix time.
+    /// Time of the last report, in milliseconds of Unix time.
     pub last_seen_ms: u64,
     /// The report, encoded by the dialect.
     pub body: Bytes,
@@ -35,7 +36,7 @@ pub(crate) struct Clients(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     clients: CowMap<Arc<str>, Arc<Client>>,
-    /// Bytes of all ids and bodies.
+    /// Total bytes of all ids and bodies.
     bytes: usize,
 }
 

@@ -14,7 +14,7 @@ pub enum Clock {
         /// Wall clock at creation, in milliseconds of Unix time.
         started_unix_ms: u64,
     },
-    /// A clock that changes only when a test advances it.
+    /// Clock that changes only when a test advances it.
     Manual(Arc<ManualClock>),
 }
 
@@ -40,7 +40,7 @@ impl Clock {
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock at this time, in milliseconds of Unix time.
+    /// Creates a clock that stands at this time, in milliseconds of Unix time.
     pub fn at_ms(now_ms: u64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(now_ms)))
     }

@@ -59,7 +59,7 @@ pub struct ClusterOptions {
     pub name: Box<str>,
     /// Whether an earlier process with this name still serves and will end its membership itself.
     pub has_predecessor: bool,
-    /// A faster way for heartbeats than the store.
+    /// Channel that carries heartbeats faster than the store; `None` to use the store.
     pub channel: Option<Arc<dyn BeatChannel>>,
     /// Key that the shared store must contain. If it is missing, the store was emptied or replaced:
     /// the node then keeps the state that it has.
@@ -112,7 +112,7 @@ pub struct Member {
     /// Id of the node, new for each process.
     pub node: NodeId,
     pub name: Box<str>,
-    /// Whether this is the node that answers.
+    /// Whether this is the node that answers the query.
     pub is_self: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::rule::{Rule, RuleKind};
 use crate::service::{Service, ServiceDetails};
 use crate::transfer::{Effect, Object};
 
-/// A requested change of the registry.
+/// Requested change of the registry.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Registers an instance, or replaces an existing instance with this id. Creates namespace and
@@ -188,7 +188,8 @@ pub struct DetailsChange {
     /// Business unit that the service belongs to.
     pub business: Option<String>,
     pub department: Option<String>,
-    /// Three levels of an inventory (CMDB).
+    /// Place of the service in the operator's inventory (CMDB), on three levels: Polaris' fields
+    /// `cmdb_mod1` to `cmdb_mod3`.
     pub cmdb_mod: [Option<String>; 3],
     pub comment: Option<String>,
     pub owners: Option<String>,
@@ -199,7 +200,7 @@ pub struct DetailsChange {
 }
 
 impl From<ServiceDetails> for DetailsChange {
-    /// A change that sets every field.
+    /// Returns a change that sets every field.
     fn from(details: ServiceDetails) -> Self {
         Self {
             ports: Some(details.ports),
@@ -256,7 +257,8 @@ pub struct NewContract {
     pub protocol: Box<str>,
     /// Version of the contract's service.
     pub version: Box<str>,
-    /// Revision of the contract that this one was made from; it replaces no other. `None` replaces any.
+    /// Revision of the stored contract that this one is based on. The contract is refused if the
+    /// stored one has another revision. `None` replaces any.
     pub over: Option<Revision>,
     /// The contract, encoded by the dialect.
     pub body: Bytes,

@@ -90,7 +90,8 @@ impl Health {
         self.follow(instance);
     }
 
-    /// Applies the effect of a durable command.
+    /// Updates health checking after an instance was registered, changed or removed in the store:
+    /// starts, adjusts or ends its wait for heartbeats.
     pub(crate) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
         match event {
             InstanceEvent::Registered(instance, before) => {
@@ -112,8 +113,8 @@ impl Health {
         }
     }
 
-    /// Starts again with a state that was read again; its pulses still hold the times of the last
-    /// heartbeats.
+    /// Restarts health checking with a state that was read from the store again; its pulses still
+    /// hold the times of the last heartbeats.
     pub(crate) fn restart(&mut self, state: &mut State, membership: Membership, now_ms: u64) {
         self.wheel = Wheel::new(now_ms);
         self.kept.clear();
@@ -144,7 +145,8 @@ impl Health {
         self.membership.owns(instance.service.borrowed())
     }
 
-    /// Sets the time up to which heartbeats are known, and adds new losses.
+    /// Sets the time up to which the heartbeats of all nodes are known, and adds the periods for
+    /// which heartbeats were lost.
     pub(crate) fn set_evidence(&mut self, known_until_ms: u64, losses: Vec<Loss>) {
         self.known_until_ms = known_until_ms;
         losses.into_iter().for_each(|loss| self.losses.add(loss));
@@ -163,7 +165,8 @@ impl Health {
         }
     }
 
-    /// Notes that this process runs, `late_ms` later than it should.
+    /// Records that this process is running. The record was due `late_ms` earlier; a long delay is
+    /// a pause of the process.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
         self.pauses.look(now_ms, late_ms);
     }

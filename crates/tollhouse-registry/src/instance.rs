@@ -47,8 +47,8 @@ pub struct Instance {
     pub modified_at: u64,
     /// Revision of the instance, which differs after every change.
     pub revision: Revision,
-    /// Set while the instance is unhealthy because it fell silent: the time of its last heartbeat
-    /// in seconds of Unix time, 0 if there was no heartbeat.
+    /// Time of the last heartbeat in seconds of Unix time, if the instance is unhealthy because it
+    /// fell silent; 0 if there was no heartbeat.
     pub expired_after_beat: Option<u64>,
     /// Encoded fields of a newer protocol version, stored unchanged.
     pub unknown: Bytes,
@@ -142,7 +142,7 @@ impl StoredInstance {
         &self.id
     }
 
-    /// Converts to an instance; the ids of instance and pulse must be equal.
+    /// Converts the stored form to an instance; the ids of instance and pulse must be equal.
     pub(crate) fn with_pulse(self, pulse: Arc<Pulse>) -> Instance {
         Instance {
             id: Arc::clone(pulse.id()),

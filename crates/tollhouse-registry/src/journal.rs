@@ -77,7 +77,7 @@ impl Record {
         Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::from_instance(instance))
     }
 
-    /// Record of an instance that is transferred from another registry.
+    /// Returns the record of an instance that is transferred from another registry.
     pub(crate) fn stored_instance(instance: &StoredInstance) -> Result<Self, Refusal> {
         Self::new(format!("{INSTANCES}{}", instance.id), instance)
     }
@@ -121,7 +121,7 @@ impl Record {
 }
 
 impl Journal {
-    /// A journal for a store that other nodes also write.
+    /// Returns a journal for a store that other nodes also write.
     pub(crate) fn guarded() -> Self {
         Self { guards: Some(Guards::default()), ..Self::default() }
     }

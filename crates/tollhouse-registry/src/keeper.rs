@@ -54,12 +54,13 @@ use crate::state::State;
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Default mass expiry threshold, from 0 to 1: silent instances of a service are kept while its
-    /// part of healthy instances would fall to this or below. 0 disables mass expiry.
+    /// Default mass expiry threshold, from 0 to 1. Silent instances of a service are kept if their
+    /// expiry would reduce the service's share of healthy instances to this or less. 0 disables
+    /// mass expiry.
     pub mass_expiry_threshold: f64,
-    /// Bytes of memory for all objects; further objects are refused.
+    /// Maximum memory of all objects in bytes; further objects are refused.
     pub memory_max: usize,
-    /// Deletion of objects that were unused for long.
+    /// Deletion of objects that have been unused for long.
     pub clean_up: CleanUp,
     pub clock: Clock,
     /// Salt of revisions; `None` uses a random number. Only tests set it.

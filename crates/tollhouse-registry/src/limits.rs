@@ -129,7 +129,7 @@ pub const CLIENTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Interval between removals of silent clients from memory; listings omit them earlier.
 pub const CLIENTS_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time for which a client's report is kept: three of the SDKs' intervals of two minutes.
+/// Duration for which a client's report is kept: three of the SDKs' intervals of two minutes.
 pub const CLIENT_KEPT: Duration = Duration::from_secs(360);
 
 /// Resolution of expiry: small beside the shortest expiry of three seconds.
@@ -140,8 +140,8 @@ pub const HEALTH_TICK: Duration = Duration::from_millis(100);
 /// the shortest expiry of three seconds, less the second in which the next heartbeat is due.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Delay from which a late look of the keeper counts as a pause of the whole process, such as a
-/// stopped process or a sleeping machine; far above scheduling delays.
+/// Delay from which a late look of the keeper counts as a pause of the whole process, for example
+/// because it was stopped or the machine slept; far above scheduling delays.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Delay before a change of health is saved: longer than flapping, and longer than a process takes

@@ -19,7 +19,7 @@ pub struct InstancePage<'a> {
 }
 
 impl<'a> InstancePage<'a> {
-    /// A page that skips `offset` instances and holds at most `limit`.
+    /// Creates a page that skips `offset` instances and holds at most `limit`.
     pub fn new(offset: usize, limit: usize) -> Self {
         Self { offset, limit, total: 0, instances: Vec::new() }
     }

@@ -67,9 +67,10 @@ pub struct Statistics {
     pub commit_us: AtomicU64,
     /// Set while heartbeats go over the store because the channel does not accept them.
     pub is_channel_down: AtomicBool,
-    /// Times that rounds of another node were missing.
+    /// Number of times that rounds of another node were missing.
     pub round_losses: AtomicU64,
-    /// Times that this node's state differed from that of the other nodes and was read again.
+    /// Number of times that this node's state differed from that of the other nodes and was read
+    /// again.
     pub differences: AtomicU64,
 }
 

@@ -46,8 +46,8 @@ impl Revision {
     }
 }
 
-/// A permutation of 64 bits in which every input bit flips half of the output bits on average
-/// (finalizer of `SplitMix64`).
+/// Returns a permutation of 64 bits in which every input bit flips half of the output bits on
+/// average (finalizer of `SplitMix64`).
 pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -75,7 +75,7 @@ pub enum NameScope {
     Free,
     /// Rule names are unique within a namespace.
     Namespace,
-    /// Unique among all rules of the kind.
+    /// Rule names are unique among all rules of the kind.
     Kind,
 }
 

@@ -6,8 +6,8 @@ use crate::instance::Metadata;
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// Metadata key of a service's mass expiry threshold, from 0 to 1. While its part of healthy
-/// instances would fall to the threshold or below, no instance expires. Source: Polaris.
+/// Metadata key of a service's mass expiry threshold, from 0 to 1, as in Polaris. No instance
+/// expires if that would reduce the service's share of healthy instances to the threshold or less.
 pub const PROTECT_THRESHOLD_KEY: &str = "internal-service-protectthreshold";
 
 /// Default owner of services and namespaces.
@@ -27,7 +27,8 @@ pub struct Service {
     pub created_at: u64,
     /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change of the service; changes of its instances do not matter.
+    /// Revision that differs after every change of the service; changes of its instances do not
+    /// affect it.
     pub revision: Revision,
 }
 
@@ -40,7 +41,8 @@ pub struct ServiceDetails {
     /// Business unit that the service belongs to.
     pub business: String,
     pub department: String,
-    /// Three levels of an inventory (CMDB).
+    /// Place of the service in the operator's inventory (CMDB), on three levels: Polaris' fields
+    /// `cmdb_mod1` to `cmdb_mod3`.
     pub cmdb_mod: [String; 3],
     pub comment: String,
     pub owners: String,

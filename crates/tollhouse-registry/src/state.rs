@@ -36,7 +36,7 @@ use crate::view::{Counts, MassExpiry, NamespaceView, Resolved, ServiceView};
 pub struct State {
     /// Number that increases with every published version.
     pub(crate) version: u64,
-    /// Makes the revisions of this process differ from those of other processes.
+    /// Salt that makes the revisions of this process differ from those of other processes.
     salt: u64,
     /// Number of revisions given out so far.
     sequence: u64,
@@ -56,7 +56,7 @@ pub struct State {
     counts: Counts,
     /// Sum of the revisions of all services, which changes with any service.
     services_revision: Revision,
-    /// The sum of all aliases' revisions.
+    /// Sum of the revisions of all aliases, which changes with any alias.
     aliases_revision: Revision,
     /// Sum of the revisions of all namespaces, which changes with any namespace.
     namespaces_revision: Revision,
@@ -65,14 +65,14 @@ pub struct State {
     pulses: CowMap<Arc<str>, Arc<Pulse>>,
 }
 
-/// An instance and its slot in its service's view.
+/// Instance with its slot in its service's view.
 #[derive(Debug, Clone)]
 struct InstanceSlot {
     instance: Arc<Instance>,
     slot: u32,
 }
 
-/// An alias and its place in the list of its namespace.
+/// Alias with its slot in the list of its namespace.
 #[derive(Debug, Clone)]
 struct AliasSlot {
     alias: Arc<Alias>,
@@ -187,19 +187,19 @@ impl State {
         Some(Resolved { view, alias: Some(alias) })
     }
 
-    /// Differs after any service was created, changed or deleted; changes of instances do not
-    /// matter.
+    /// Returns a revision that differs after any service was created, changed or deleted; changes
+    /// of instances do not affect it.
     pub fn services_revision(&self) -> Revision {
         self.services_revision
     }
 
-    /// Revision of the list of all names of services, aliases included.
+    /// Returns the revision of the list of all names of services, aliases included.
     pub fn names_revision(&self) -> Revision {
         self.services_revision.with(self.aliases_revision)
     }
 
-    /// Differs after any namespace was created, changed or deleted; changes of its contents do not
-    /// matter.
+    /// Returns a revision that differs after any namespace was created, changed or deleted; changes
+    /// of its contents do not affect it.
     pub fn namespaces_revision(&self) -> Revision {
         self.namespaces_revision
     }

@@ -113,7 +113,7 @@ struct Lines {
 }
 
 impl Timeline {
-    /// Adds the effect of a command.
+    /// Adds the events that a command has caused.
     pub(crate) fn note_event(&self, event: &InstanceEvent, now_ms: u64) {
         let (happening, instance) = match event {
             InstanceEvent::Registered(instance, None) => (EventKind::Registered, instance),

@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::state::State;
 use crate::state::load::LOADED;
 
-/// A registered object of any kind.
+/// Registered object of any kind.
 #[derive(Debug, Clone)]
 pub enum Object {
     Namespace(Box<Namespace>),
@@ -208,7 +208,7 @@ fn check_id(id: &str) -> Result<(), Refusal> {
 }
 
 impl StoredInstance {
-    /// Converts to the registration that a client would send.
+    /// Converts the instance to the registration that a client would send.
     fn to_new(&self) -> NewInstance {
         NewInstance {
             id: self.id.clone(),
@@ -233,7 +233,7 @@ impl StoredInstance {
     }
 }
 
-/// Converts to the rule that a client would send.
+/// Converts a stored rule to the rule that a client would send.
 pub(crate) fn to_new_rule(rule: &Rule) -> NewRule {
     NewRule {
         kind: rule.kind,
@@ -254,7 +254,7 @@ pub(crate) fn is_alike<T: Serialize>(first: &T, second: &T) -> bool {
     serde_json::to_vec(first).ok() == serde_json::to_vec(second).ok()
 }
 
-/// A registry in memory for dry runs: shows the effects of storing objects.
+/// Registry in memory for dry runs, which shows the effects of storing objects.
 #[derive(Debug)]
 pub struct Rehearsal {
     pub(crate) state: State,

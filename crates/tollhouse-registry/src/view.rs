@@ -16,7 +16,7 @@ use crate::service::Service;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub total: u32,
-    /// Instances that are healthy and not isolated.
+    /// Number of instances that are healthy and not isolated.
     pub healthy: u32,
     pub isolated: u32,
 }
@@ -44,7 +44,7 @@ impl Counts {
 #[derive(Debug, Clone)]
 pub struct ServiceView {
     pub service: Arc<Service>,
-    /// Differs after any change of the service or of its instances.
+    /// Revision that differs after any change of the service or of its instances.
     pub revision: Revision,
     pub counts: Counts,
     /// Cached head of the answer that lists the service's instances.
@@ -110,19 +110,19 @@ impl ServiceView {
 #[derive(Debug, Clone)]
 pub struct NamespaceView {
     pub namespace: Arc<Namespace>,
-    /// Changes when a service in the namespace is created, changed or deleted, but not when only
-    /// instances change.
+    /// Revision that changes when a service in the namespace is created, changed or deleted, but
+    /// not when only instances change.
     pub services_revision: Revision,
-    /// Changes when an alias in the namespace is created, changed or deleted.
+    /// Revision that changes when an alias in the namespace is created, changed or deleted.
     pub aliases_revision: Revision,
     pub services: Chunked<Service>,
     pub aliases: Chunked<Alias>,
-    /// Of all instances of its services.
+    /// Numbers of instances of all services in the namespace.
     pub counts: Counts,
 }
 
 impl NamespaceView {
-    /// Revision of the list of all names of services, aliases included.
+    /// Returns the revision of the list of all names of services, aliases included.
     pub fn names_revision(&self) -> Revision {
         self.services_revision.with(self.aliases_revision)
     }
@@ -148,9 +148,9 @@ pub struct MassExpiry {
 /// Rules of one kind for the clients of one service.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// Sorted by priority, then creation time, then id.
+    /// Rules, sorted by priority, then creation time, then id.
     pub rules: Vec<Arc<Rule>>,
-    /// Differs after any change of these rules.
+    /// Revision that differs after any change of these rules.
     pub revision: Revision,
 }
 

@@ -70,7 +70,7 @@ impl<T> Candidate<T> {
         true
     }
 
-    /// Reason why the route does not accept `request`, if so.
+    /// Returns the reason why the route does not accept `request`, if so.
     pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
         let by_conditions = self.conditions.as_ref().and_then(|held| held.refusal(request));
         let by_pattern = || match &self.rest {
@@ -82,7 +82,7 @@ impl<T> Candidate<T> {
         by_conditions.or_else(by_pattern)
     }
 
-    /// Order in which two candidates of a bucket are tried.
+    /// Returns the order in which two candidates of a bucket are tried.
     fn order(&self, other: &Self) -> Ordering {
         let by_priority = other.origin.spec.priority.cmp(&self.origin.spec.priority);
         let by_length = other.uri().len().cmp(&self.uri().len());

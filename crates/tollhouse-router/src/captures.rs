@@ -36,7 +36,7 @@ impl Captures {
         self.source = Source::Nothing;
     }
 
-    /// Capture with this name; `path` is the path that was matched.
+    /// Returns the capture with this name; `path` is the path that was matched.
     pub fn get<'p>(&self, name: &str, path: &'p [u8]) -> Option<&'p [u8]> {
         match &self.source {
             Source::Nothing => None,

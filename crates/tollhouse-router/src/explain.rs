@@ -25,7 +25,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// The reason as a phrase for operators.
+    /// Returns the reason as a phrase for operators.
     pub fn text(self) -> &'static str {
         match self {
             Loss::Method => "the method is not among the route's",
@@ -74,8 +74,8 @@ pub struct Verdict {
 }
 
 impl<T> Router<T> {
-    /// Every route whose host and path could match, in the order tried. At most one has no loss:
-    /// the one that [`Router::find`] returns.
+    /// Returns every route whose host and path could match, in the order tried. At most one has no
+    /// loss: the one that [`Router::find`] returns.
     pub fn explain(&self, request: &MatchRequest<'_>) -> Vec<Verdict> {
         let mut verdicts: Vec<Verdict> = Vec::new();
         let mut has_won = false;

@@ -14,7 +14,7 @@ mod tests;
 /// Number of the level of routes without a host.
 const NO_HOST: u64 = 0;
 
-/// Routes with one host pattern.
+/// All routes that share one host pattern, or that have none.
 #[derive(Debug)]
 pub(crate) struct Level<T> {
     /// Part of the key in the table of exact paths; never reused for another level.

@@ -19,14 +19,15 @@ pub(crate) struct Pattern {
     pub(crate) rest: Rest,
 }
 
-/// Key by which a pattern is found.
+/// Literal beginning of a pattern, by which the pattern is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     Exact(Arc<[u8]>),
     Prefix(Box<[u8]>),
 }
 
-/// Rest of a pattern after its key.
+/// Part of a pattern after its literal beginning (the [`Key`]), to be matched against the rest of
+/// the path.
 #[derive(Debug, Clone)]
 pub(crate) enum Rest {
     /// The key is the whole path, so nothing is left.

@@ -1,7 +1,7 @@
 //! The normalised path with its query, as one text: `request_uri`.
 
-/// A normalised path followed by its query. Bytes of the path that would be read as a delimiter
-/// (`?`, `#`, `%`) or are not allowed in a header are escaped. An empty query is omitted.
+/// Returns a normalised path followed by its query. Bytes of the path that would be read as a
+/// delimiter (`?`, `#`, `%`) or are not allowed in a header are escaped. An empty query is omitted.
 pub fn request_uri(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     let query = query.filter(|query| !query.is_empty());
     let mut out = Vec::with_capacity(path.len() + query.map_or(0, <[u8]>::len) + 1);

@@ -64,7 +64,7 @@ pub struct Options {
 pub enum Beginning {
     /// The initial rows of ShenYu's admin: plugins, dictionary, a namespace, a role and a user.
     Admin,
-    /// No rows: the admin serves the gateway's local interface only.
+    /// The tables get no rows, because the admin serves the gateway's local interface only.
     Nothing,
 }
 

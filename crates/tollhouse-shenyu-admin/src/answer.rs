@@ -95,13 +95,13 @@ impl Refusal {
         Self { status: StatusCode::OK, code: NO_PERMISSION, told: NO_PERMISSION, message }
     }
 
-    /// Kind of the refusal, by ShenYu's codes. Every missing row has [`NOT_FOUND`], whatever the
-    /// answer carries.
+    /// Returns the kind of the refusal, by ShenYu's codes. Every missing row has [`NOT_FOUND`],
+    /// whatever the answer carries.
     pub(crate) const fn code(&self) -> i64 {
         self.code
     }
 
-    /// Text of the refusal, for callers that expect no wrapper.
+    /// Returns the text of the refusal, for callers that expect no wrapper.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

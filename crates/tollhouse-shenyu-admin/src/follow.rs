@@ -149,7 +149,7 @@ impl Address {
         format!("{scheme}://{}", self.authority).parse()
     }
 
-    /// Client that trusts the configured authorities.
+    /// Returns the client that trusts the configured authorities.
     async fn client(&self, following: &Following) -> Result<Client, FollowError> {
         let wrong = |error: &dyn std::fmt::Display| {
             FollowError::Connection(format!("the authorities cannot be used: {error}"))

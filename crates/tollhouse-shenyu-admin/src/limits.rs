@@ -64,7 +64,7 @@ pub(crate) const GATEWAY_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// connections for minutes.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Time that open requests get to finish when the listener stops.
+/// Maximum time for open requests to finish when the listener stops.
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Maximum number of concurrent connections, if the limit of open files permits it.

@@ -20,7 +20,7 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// Time between two rounds, as in ShenYu's admin (`scheduledTime`).
+/// Interval between two rounds, as in ShenYu's admin (`scheduledTime`).
 const ROUND_TIME: Duration = Duration::from_secs(10);
 
 /// Timeout of a connection attempt, as in ShenYu.
@@ -32,7 +32,8 @@ pub const PROBES_AT_ONCE: usize = 64;
 /// Number of attempts before a node counts as unreachable, because a single one may be lost.
 const TRIES: usize = 2;
 
-/// Time after which an unreachable node is removed. Containers rarely return at the same address.
+/// Duration in milliseconds after which an unreachable node is removed, because containers rarely
+/// return at the same address.
 const FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Minimum number of nodes for which a failure of all is attributed to this machine's network

@@ -112,7 +112,9 @@ pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
     author.is_noted.store(true, Ordering::Release);
 }
 
-/// Summarises the changes of a call as `{rows, more, is_cut}`.
+/// Summarises the changes of a call as JSON: `rows`, at most [`ROWS_MAX`]; `more`, the number of
+/// rows left out; `is_cut`, whether contents were left out because of their size. `None` if nothing
+/// changed.
 fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
     let is_told = |changed: &DraftChange<'_>| {
         changed.table != Table::Record && (changed.before.is_some() || changed.after.is_some())

@@ -1,9 +1,9 @@
-//! Plugins of ShenYu without a file in `plugins`, and the treatment of their rules.
+//! ShenYu plugins that this gateway does not implement, and the treatment of their rules.
 
 use crate::error::BuildError;
 use crate::row::{Row, Seed};
 
-/// Plugin without an action in this gateway.
+/// ShenYu plugin that this gateway does not implement.
 struct Absent {
     row: Row,
     substitute: Substitute,
@@ -14,9 +14,9 @@ struct Absent {
 enum Substitute {
     /// Requests pass, because the gateway itself or another object does the plugin's work.
     Pass,
-    /// The rule is reported, with this alternative.
+    /// The rule is reported as a problem, with this alternative to the plugin.
     Elsewhere(&'static str),
-    /// The rule is reported.
+    /// The rule is reported as a problem.
     None,
 }
 
@@ -49,7 +49,7 @@ const fn protocol(row: Row) -> Absent {
     Absent { row, substitute: PROTOCOL }
 }
 
-/// Plugins without a file, by order.
+/// ShenYu plugins that this gateway does not implement, sorted by their order in ShenYu.
 const ABSENT: &[Absent] = &[
     pass(Row::protecting("global", -1)),
     // The gateway's own metrics cover every object.
@@ -88,16 +88,17 @@ const ABSENT: &[Absent] = &[
     pass(Row::protecting("response", 420)),
 ];
 
-/// Lists the rows of these plugins.
+/// Returns the rows of the plugins that this gateway does not implement.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     ABSENT.iter().map(|absent| &absent.row)
 }
 
-/// Accepts the rule of a plugin whose requests pass.
+/// Accepts the rule of a plugin that this gateway does not implement, if requests may pass without
+/// the plugin.
 ///
 /// # Errors
 ///
-/// If the plugin is not built in.
+/// If requests may not pass without the plugin.
 pub(crate) fn pass_or_refuse(plugin: &str) -> Result<(), BuildError> {
     let absent = ABSENT.iter().find(|absent| absent.row.name == plugin);
     match absent.map_or(Substitute::None, |absent| absent.substitute) {

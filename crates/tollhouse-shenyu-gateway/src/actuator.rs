@@ -1,5 +1,5 @@
-//! JSON pages below `/actuator/` with the objects that the chain was compiled from, as ShenYu's gateway has them.
-//! Secrets are masked.
+//! JSON pages below `/actuator/` with the objects that the chain was compiled from, as ShenYu's
+//! gateway has them. Secrets are masked.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
 use tollhouse_shenyu::sealing::cover;
 
-/// Objects that a page of the actuator lists.
+/// Page of the actuator, by the objects that it lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Plugins,
@@ -72,7 +72,7 @@ fn listed_name(name: &str) -> String {
     class.map_or_else(|| name.to_owned(), |(_, class)| format!("{CLASSES}{class}"))
 }
 
-/// The objects that the pages show.
+/// Objects that the pages show.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) plugins: Vec<Arc<Plugin>>,

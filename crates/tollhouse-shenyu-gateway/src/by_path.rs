@@ -40,8 +40,8 @@ impl ByPath {
 }
 
 impl Chain {
-    /// Returns the target of requests for `path` without an explicit RPC type. Returns `None`
-    /// unless a proxy is the only plugin that acts on them, whatever else they contain.
+    /// Returns the index of the target of all requests for `path` that name no RPC type; `None` if
+    /// a plugin other than a proxy might act on such a request.
     fn target_by_path<'c>(&'c self, path: &str) -> Option<usize> {
         let rpc_type = self.engine.rpc_type(None, None, path).ok()?.rpc_type;
         let request = PathAlone { path, is_asked_more: Cell::new(false) };

@@ -1,5 +1,5 @@
 //! State that one compilation passes to the next: counts, and results for unchanged objects. An
-//! object is unchanged if it is in the allocation of the previous compilation.
+//! object counts as unchanged if it is still the allocation of the previous compilation.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) struct ActionEntry {
     pub(crate) action: Action,
     /// Target that the action sends requests to, if any.
     pub(crate) target: Option<Arc<Target>>,
-    /// Why the action is a substitute, if it is.
+    /// Reason why the rule could not be compiled, if the action is a substitute.
     pub(crate) problem: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Inputs {
         }
     }
 
-    /// Whether both consist of the same objects.
+    /// Whether two actions are compiled from the same objects.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.plugin, &other.plugin)
             && Arc::ptr_eq(&self.selector, &other.selector)
@@ -85,7 +85,7 @@ fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 }
 
 impl ApplicationTable {
-    /// Whether these are the source objects.
+    /// Whether the applications were compiled from these objects.
     pub(crate) fn is_of(&self, sources: &[Arc<AppAuth>]) -> bool {
         self.sources.len() == sources.len()
             && self.sources.iter().zip(sources).all(|(one, other)| Arc::ptr_eq(one, other))

@@ -26,11 +26,11 @@ use crate::terms::Terms;
 use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
 
-/// Maximum number of passes of a request through the chain, because `redirect` rules may point at
-/// each other.
+/// Maximum number of times that a request runs through the chain. It ends loops of `redirect` rules
+/// that point at each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// Status for a target that is not a URI.
+/// HTTP status of the answer to a request whose target is not a URI.
 pub(crate) const BAD_URI_STATUS: u16 = 400;
 
 /// ShenYu's plugins, compiled for requests of one namespace.
@@ -156,7 +156,7 @@ impl Chain {
 
     /// Runs the chain on a request until a node is chosen or a plugin answers.
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
-        // As in ShenYu before any filter, and without a body.
+        // As in ShenYu, this is checked before any filter, and the answer has no body.
         if !query::is_uri(&cx.exchange().real_request_uri()) {
             let body = plugin::AnswerBody::Empty;
             let answer = plugin::Answer { body, ..plugin::Answer::status(BAD_URI_STATUS) };
@@ -164,7 +164,8 @@ impl Chain {
         }
         let Some(entrance) = &self.entrance else { return self.run_plugins(cx, None, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
-        // Before the other filters, so that they see the same path as plugins.
+        // Slashes are collapsed before the other filters, so that these see the same path as
+        // plugins.
         let collapsed = entrance.collapse(&path);
         let cross = entrance.cross_headers(cx.exchange());
         let seen = collapsed.as_deref().unwrap_or(&path);
@@ -177,8 +178,8 @@ impl Chain {
         }
     }
 
-    /// Runs the plugins. `path` is the path if filters have changed it, and `cross` the headers that
-    /// they add to the response.
+    /// Runs the plugins. `path` is the path if filters have changed it, and `cross` the headers
+    /// that they add to the response.
     async fn run_plugins<'o>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -256,7 +257,8 @@ impl Chain {
         Flow::from(self.refusal(Answer::InternalServerError))
     }
 
-    /// Returns the gateway's own page at a path that a rule redirects to.
+    /// Returns the gateway's own page at a path that a rule redirects to; `None` if the path has
+    /// none.
     async fn own_page<'o>(
         &self,
         uri: &str,
@@ -270,7 +272,7 @@ impl Chain {
     }
 
     /// Runs the plugins in order until one decides about the request. With `Verdict::Node`, the
-    /// number is the index of the node's target in `targets`.
+    /// returned number is the index of the node's target in `targets`.
     async fn pass<'o>(
         &self,
         cx: &mut RequestContext<'_>,

@@ -98,9 +98,9 @@ impl SharedCache {
 /// Place of a request at a limiter of concurrent requests, released when dropped.
 #[derive(Debug)]
 pub(crate) enum Permit {
-    /// Counted in memory under this key.
+    /// The request is counted in memory under this key.
     Local(Shared<Limiter>, String),
-    /// Counted in Redis, which is told when the request ends.
+    /// The request is counted in Redis, which is told when the request ends.
     Remote(Arc<dyn Scripts>, Option<ScriptCall>),
 }
 

@@ -27,19 +27,19 @@ pub struct CourseStep {
 pub enum Effect {
     /// No effect.
     Passes,
-    /// Depends on more than the rule, for example on a key. The plugin may answer; later steps
-    /// assume that it does not.
+    /// The effect depends on more than the rule, for example on a key. The plugin may answer; later
+    /// steps assume that it does not.
     Acts,
-    /// Changes the request other than its path, or the response.
+    /// The plugin changes the response, or a part of the request other than its path.
     Edits,
-    /// Changes the path that later conditions see.
+    /// The plugin changes the path that later conditions see.
     Path {
         /// New path.
         path: String,
         /// Percentage of requests that this applies to.
         percent: u64,
     },
-    /// Changes only the path for nodes.
+    /// The plugin changes the path that nodes receive, but not the path that conditions see.
     NodePath {
         /// New path.
         path: String,

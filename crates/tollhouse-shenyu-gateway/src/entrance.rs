@@ -50,15 +50,15 @@ impl Entrance {
         self.filters.collapse_slashes.then(|| collapse(path)).flatten()
     }
 
-    /// Whether a filter may act on a request for other reasons than its path, so that the chain must
-    /// run.
+    /// Whether a filter may act on a request for other reasons than its path, so that the chain
+    /// must run.
     pub(crate) fn concerns(&self, exchange: &dyn Exchange) -> bool {
         (self.filters.cross.is_some() && exchange.client_header(b"origin").is_some())
             || (self.filters.file_bytes_max > 0 && is_form_with_files(exchange))
     }
 
-    /// Returns the CORS headers for the page that sends a request; `None` if the page is of the same
-    /// origin.
+    /// Returns the CORS headers for the page that sends a request; `None` if the page is of the
+    /// same origin.
     pub(crate) fn cross_headers(&self, exchange: &dyn Exchange) -> Option<CrossHeaders> {
         let cross = self.filters.cross.as_ref()?;
         let text =
@@ -107,7 +107,8 @@ impl Entrance {
         None
     }
 
-    /// Returns the gateway's own page at a path that a rule redirects to.
+    /// Returns the gateway's own page at a path that a rule redirects to; `None` if the path has
+    /// none.
     pub(crate) async fn own_page<'o>(
         &self,
         uri: &str,

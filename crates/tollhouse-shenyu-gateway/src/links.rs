@@ -23,7 +23,7 @@ pub(crate) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unmatched {
     Pass,
-    /// Refused with an answer that names the plugin.
+    /// Requests are refused with an answer that names the plugin.
     Named,
     Refuse(Answer),
 }

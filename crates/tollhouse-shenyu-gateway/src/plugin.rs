@@ -26,7 +26,7 @@ use crate::turn::Turn;
 pub(crate) trait ShenyuPlugin: Debug + Send + Sync + Sized + 'static {
     const ROW: Row;
 
-    /// Predicted effect of a rule whose [`Self::explain`] is not its own.
+    /// Predicted effect of a rule, if the plugin does not implement [`Self::explain`].
     const EFFECT: Effect = Effect::Acts;
 
     /// Compiles a rule, or a selector that applies without rules.
@@ -41,7 +41,7 @@ pub(crate) trait ShenyuPlugin: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Why the gateway could not use the handle.
+    /// If the gateway could not use the handle; the error says why.
     fn check_handle(_handle: &str) -> Result<(), BuildError> {
         Ok(())
     }
@@ -101,7 +101,7 @@ impl<P> From<P> for Compiled<P> {
 pub(crate) enum Needs<'a> {
     /// All requests pass.
     Nothing,
-    /// The path, and sizes if this rule limits them: the request goes to a node unchanged.
+    /// The path, and sizes if this rule limits them, because the request goes to a node unchanged.
     Path(&'a DivideRule),
     /// Any part, or the response.
     Exchange,

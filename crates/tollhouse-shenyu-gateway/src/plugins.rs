@@ -75,7 +75,7 @@ macro_rules! shenyu_plugins {
             }
         }
 
-        /// Plugins with a file.
+        /// Plugins that this gateway implements.
         const BUILT: &[Entry] = &[$(Entry {
             row: <$module::$plugin as ShenyuPlugin>::ROW,
             compile: |place, resources| {
@@ -124,7 +124,7 @@ shenyu_plugins! {
     websocket::WebSocket,
 }
 
-/// Plugin with a file, as far as its rules are not involved.
+/// Plugin that this gateway implements: its functions that need no compiled rule.
 struct Entry {
     row: Row,
     compile: fn(&Place<'_>, &mut Resources<'_>) -> Result<Action, BuildError>,
@@ -141,7 +141,7 @@ impl Action {
     ///
     /// # Errors
     ///
-    /// If the plugin is not built in, or as [`ShenyuPlugin::compile`].
+    /// If the plugin is not built in, or for the reasons of [`ShenyuPlugin::compile`].
     pub(crate) fn compile(
         place: &Place<'_>,
         resources: &mut Resources<'_>,
@@ -157,7 +157,7 @@ impl Action {
 ///
 /// # Errors
 ///
-/// Why the gateway could not use the handle.
+/// If the gateway could not use the handle; the error says why.
 pub fn check_handle(plugin: &str, handle: &str) -> Result<(), String> {
     match built(plugin).filter(|_| !handle.trim().is_empty()) {
         Some(entry) => (entry.check_handle)(handle).map_err(|error| error.to_string()),

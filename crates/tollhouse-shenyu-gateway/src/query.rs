@@ -61,7 +61,7 @@ pub(crate) fn is_plain(query: &[u8]) -> bool {
         if name.is_empty() || place == COMPARED_PAIRS_MAX {
             return false;
         }
-        // A name may only be repeated right behind itself.
+        // A name may only be repeated directly after itself.
         let is_apart = place > 0 && names[..place - 1].contains(&name) && names[place - 1] != name;
         if is_apart {
             return false;
@@ -105,7 +105,7 @@ pub(crate) fn sent_to_nodes(exchange: &dyn Exchange) -> Option<Cow<'_, [u8]>> {
     Some(rewritten(Some(query), of_path).map_or(Cow::Borrowed(query), Cow::Owned))
 }
 
-/// Returns the decoded parameters of a query; some have no value.
+/// Returns the decoded parameters of a query; the value is `None` if a pair has no equals sign.
 pub(crate) fn parameters(query: &[u8]) -> Vec<(String, Option<String>)> {
     pairs(query)
         .map(|(name, value)| (form::decode_part(name), value.map(form::decode_part)))
@@ -146,7 +146,7 @@ fn pairs(query: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
 
 type Part<'q> = Cow<'q, [u8]>;
 
-/// Joins pairs; all of one name stand where its first one was.
+/// Joins pairs to a query. All pairs of one name take the place of its first pair.
 fn join(pairs: Vec<(Part<'_>, Option<Part<'_>>)>) -> Vec<u8> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut places: BTreeMap<&[u8], usize> = BTreeMap::new();

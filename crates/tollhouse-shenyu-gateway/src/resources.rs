@@ -16,7 +16,8 @@ use crate::shared::breaker::{Breaker, BreakerRule};
 use crate::shared::nodes::DivideRule;
 use crate::target::{self, Again, Nodes, Target};
 
-/// Shared state during a compilation: that of the chain before, and of the new one.
+/// State that rules share during a compilation: that of the previous chain, and that of the new
+/// chain.
 pub(crate) struct Resources<'a> {
     engines: Option<&'a Arc<dyn Engines>>,
     counts_before: &'a Counts,

@@ -30,15 +30,15 @@ pub struct Seed {
 /// Position of a plugin relative to the proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// By its order alone.
+    /// Position by the order alone.
     InOrder,
-    /// Directly before the proxies, whatever its order.
+    /// Position directly before the proxies, whatever the order.
     BeforeProxies,
-    /// Directly before the proxies, unless its order is lower.
+    /// Position directly before the proxies, unless the order is lower.
     BeforeProxiesAtLatest,
-    /// Sends requests of this type to nodes.
+    /// The plugin is a proxy, which sends requests of this type to nodes.
     Proxy(RpcType),
-    /// After a proxy has accepted the request, because it changes the node's response.
+    /// Position after the proxies, because the plugin changes the node's response.
     Response,
 }
 

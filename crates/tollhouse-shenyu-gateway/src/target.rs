@@ -23,7 +23,7 @@ const WARM_UP_FIRST_PERCENT: u8 = 1;
 /// Maximum connect timeout, even if the rule's timeout is longer.
 const CONNECT_MAX: Duration = Duration::from_secs(45);
 
-/// Total time for retries. ShenYu retries for as long as the attempts of its rule take.
+/// Maximum time for all retries of a request. ShenYu limits only their number.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Nodes of a proxy rule, and how requests are sent to them.

@@ -76,7 +76,7 @@ impl Desk {
         Harness::with(chain.expect("a plugin is on"), services).request(request)
     }
 
-    /// Status and body, or what becomes of a request that goes on.
+    /// Returns the status and body of the answer, or the edits of a request that passes.
     fn answer(&self, request: &str) -> String {
         let outcome = self.send(request);
         match &outcome.answer {
@@ -140,7 +140,7 @@ fn rules_limit_headers_and_bodies() {
     let large = format!("POST / HTTP/1.1\nHost: a\nContent-Length: 101\n\n{}", "x".repeat(101));
     assert_eq!(desk.answer(&large), r#"200 {"code":413,"message":"Request Entity Too Large"}"#);
     assert!(desk.send(&get("/")).answer.is_none());
-    // What nothing declares is counted as it comes.
+    // A body of undeclared length is counted as it arrives.
     let chunked = "POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\nx";
     let edits = desk.answer(chunked);
     assert!(edits.contains("body_bytes_max 100\n"), "{edits}");
@@ -254,7 +254,7 @@ fn objects_of_other_namespaces_do_not_count() {
     assert!(desk.sources.compile(&desk.terms).0.is_none());
 }
 
-/// What a node gets of a request, and what a client gets of the node's answer.
+/// Returns the request that a node receives, and the response that the client receives.
 fn exchanged(desk: &Desk, request: &str, head: &str, body: &str) -> (String, String) {
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems, []);
@@ -314,7 +314,7 @@ fn modify_response_edits_what_a_node_answered() {
     assert!(json.contains("application/json") && !json.contains("text/x"), "as in ShenYu: {json}");
     let (_, other) = exchanged(&desk, &get("/other"), head, "{\"secret\":1}");
     assert!(other.contains("secret") && other.contains("200"), "{other}");
-    // What cannot be edited is not passed on.
+    // A body that cannot be edited is not sent on.
     let gzip = head.replace("\n\n", "\nContent-Encoding: gzip\n\n");
     for (head, body) in [(head, "{\"secret"), (&*gzip, "{\"secret\":1}")] {
         let (_, refused) = exchanged(&desk, &get("/order"), head, body);
@@ -485,7 +485,7 @@ fn spring_cloud_asks_registered_nodes_and_without_any_the_service_of_the_registr
         }),
     );
     assert_eq!(upstream(&found).0, ["10.0.0.9"]);
-    // Others are not its.
+    // Other services do not match.
     assert!(desk(&json!({"serviceId": "pay"})).send(&get("/pay/1")).answer.is_none());
     let other = desk(&json!({"serviceId": "pay"})).divide("/").answer(&get("/other"));
     assert!(!other.contains("springCloud"), "{other}");
@@ -539,14 +539,14 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
         assert!(again.is_none_or(|answer| format!("{answer:?}").contains("application/json")));
     }
     assert!(harness.request(&get("/a?b=1")).answer.is_none(), "another host");
-    // Somebody whom another plugin has found.
+    // A user whom another plugin has authenticated.
     let mut exchange = FakeExchange::parse("GET /a?b=1 HTTP/1.1\nHost: a\n\n", harness.now_ms);
     exchange.edits.identities.note(Identity { by: "x", name: b"alice", grant: b"" });
     assert!(harness.run(&mut exchange).answer.is_none(), "another user");
     assert!(harness.request("GET /a?b=2 HTTP/1.1\nHost: a\n\n").answer.is_none());
     harness.now_ms += 10_000;
     assert!(harness.request("GET /a?b=1 HTTP/1.1\nHost: a\n\n").answer.is_none(), "it is old");
-    // What protects decides before.
+    // Protecting plugins decide before the cache.
     let mut exchange = FakeExchange::parse(&get("/kept?apiKey=k1"), harness.now_ms);
     assert!(harness.run(&mut exchange).answer.is_none());
     harness.respond(&mut exchange, &format!("{json}\n"), &["secret"]);
@@ -651,7 +651,7 @@ fn grpc_calls_the_method_of_a_path_and_answers_with_json() {
 #[test]
 fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass() {
     let redis = Arc::new(FakeRedis {
-        // The last is the first that is given.
+        // The last element is the first answer.
         answers: Mutex::new(vec![None, Some(0), Some(1)]),
         asked: Notes::default(),
     });

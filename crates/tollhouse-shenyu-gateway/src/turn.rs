@@ -160,7 +160,7 @@ impl Turn {
             true => Cow::Borrowed(path.as_str()),
             false => Cow::Owned(format!("/{path}")),
         };
-        // What rules put together may have slashes side by side.
+        // A path that rules assemble may have consecutive slashes.
         collapse(&path).map_or(path, Cow::Owned)
     }
 
@@ -174,12 +174,13 @@ impl Turn {
         (self.is_changed && !self.is_call).then(|| {
             let query = self.query().unwrap_or_default();
             let path = self.node_path();
-            // Escapes of a rule are text for ShenYu, unless the request has some itself.
+            // ShenYu takes escapes in a rule's path as plain text, unless the request has escapes
+            // itself.
             let is_text = path.contains('%') && !self.has_escape();
             let path = if is_text { Cow::Owned(path.replace('%', "%25")) } else { path };
             let mut uri = path.as_bytes().to_vec();
-            // A path of a rule may have a query of its own, behind which ShenYu always puts that
-            // of an encoded request.
+            // A rule's path may contain a query. For a request with escapes, ShenYu then always
+            // appends a question mark and the request's query, even if that is empty.
             if !query.is_empty() || (self.has_escape() && uri.contains(&b'?')) {
                 uri.push(b'?');
                 uri.extend_from_slice(query);
@@ -228,7 +229,7 @@ impl Turn {
         self.is_changed = true;
     }
 
-    /// Updates the path that conditions see after a change of the others.
+    /// Updates the path that conditions see after the other paths have changed.
     pub(crate) fn refresh_seen(&mut self) {
         let real = self.real.as_ref().unwrap_or(&self.asked);
         self.seen = match (&*self.rewrite_context_path, &*self.context_path) {

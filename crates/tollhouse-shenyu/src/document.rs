@@ -75,7 +75,7 @@ impl<T: Serialize + DeserializeOwned> Document<T> {
 }
 
 impl<T> Document<T> {
-    /// Text of the object as it was stored, byte for byte.
+    /// Returns the text of the object as it was stored, byte for byte.
     pub fn text(&self) -> &str {
         &self.text
     }

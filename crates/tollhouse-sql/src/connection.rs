@@ -73,7 +73,7 @@ impl Row {
     }
 }
 
-/// Failure for a table that contains data this program never writes.
+/// Returns the failure for a table that contains data this program never writes.
 pub(crate) fn unexpected(what: &str) -> Failure {
     let reason = format!("a table holds {what}, which this program never writes");
     Failure::Declined(reason, "check what else writes to these tables, and restore a backup")
@@ -209,7 +209,7 @@ fn mysql_options(options: &SqlOptions, server: &SqlServer) -> MySqlConnectOption
     connect.disable_statement_logging()
 }
 
-/// Driver options for connections and for the listener.
+/// Returns the driver options for connections and for the listener.
 pub(crate) fn postgres_options(options: &SqlOptions, server: &SqlServer) -> PgConnectOptions {
     let mut connect = PgConnectOptions::new_without_pgpass()
         .host(&server.host)

@@ -87,7 +87,7 @@ impl Dialect {
         Some(sql)
     }
 
-    /// Statement that begins a read-only transaction with a single snapshot.
+    /// Returns the statement that begins a read-only transaction with a single snapshot.
     pub(crate) fn begin_reading(&self) -> &'static str {
         match self.engine {
             Engine::MySql => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -95,8 +95,8 @@ impl Dialect {
         }
     }
 
-    /// Statements that set up a new connection. The last one is a query for whether the server
-    /// refuses writes.
+    /// Returns the statements that set up a new connection. The last one is a query for whether the
+    /// server refuses writes.
     pub(crate) fn session(&self, purpose: Purpose) -> String {
         match (self.engine, purpose) {
             (Engine::MySql, Purpose::Writing) => format!(
@@ -128,7 +128,7 @@ impl Dialect {
         }
     }
 
-    /// Clause after `INSERT INTO objects ... VALUES ...` that replaces existing rows.
+    /// Returns the clause after `INSERT INTO objects ... VALUES ...` that replaces existing rows.
     pub(crate) fn or_replace_object(&self) -> &'static str {
         match self.engine {
             Engine::MySql => {

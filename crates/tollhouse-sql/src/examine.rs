@@ -75,8 +75,8 @@ async fn look(options: &SqlOptions) -> Result<ServerReport, Failure> {
     })
 }
 
-/// Query for version, read-only, durability, milliseconds of Unix time, and largest packet; then
-/// for cluster membership.
+/// Returns the query for version, read-only, durability, milliseconds of Unix time, and largest
+/// packet; then for cluster membership.
 fn query(engine: Engine) -> &'static str {
     match engine {
         Engine::MySql => {

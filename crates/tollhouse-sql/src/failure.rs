@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// Message of the driver or the engine.
+    /// Returns the message of the driver or the engine.
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Lost(reason)
@@ -82,7 +82,8 @@ impl From<sqlx::Error> for Failure {
     }
 }
 
-/// The driver's message, with an explanation for certificates whose form its TLS library refuses.
+/// Returns the driver's message, with an explanation for certificates whose form its TLS library
+/// refuses.
 fn connection_reason(text: &str) -> String {
     let refusals = [
         ("UnsupportedCertVersion", "version 1 certificate: the database needs one of version 3"),

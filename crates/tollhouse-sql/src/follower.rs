@@ -220,7 +220,7 @@ impl Follower {
     }
 }
 
-/// Oldest revision in the log, and the newest row.
+/// Returns the oldest revision in the log, and the newest row.
 pub(crate) async fn bounds(
     connection: &mut Connection,
     dialect: &Dialect,

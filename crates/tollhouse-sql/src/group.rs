@@ -33,7 +33,7 @@ impl Weight {
     }
 }
 
-/// Bytes of all keys and values.
+/// Returns the number of bytes of all keys and values.
 pub(crate) fn transaction_bytes(transaction: &Transaction) -> usize {
     let conditions = transaction.conditions.iter().filter_map(Condition::key).map(str::len);
     let operations = transaction.operations.iter().map(|operation| match operation {

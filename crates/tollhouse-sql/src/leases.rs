@@ -105,7 +105,7 @@ pub(crate) struct LeaseObservations {
 
 struct LeaseObservation {
     renewals: u64,
-    /// Time without a renewal, as measured by this node.
+    /// Duration without a renewal, as measured by this node.
     still_for: Duration,
     read_at: Instant,
 }

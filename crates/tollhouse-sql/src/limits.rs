@@ -36,7 +36,7 @@ pub(crate) const BODY_BYTES_MAX: usize = 11 * 1024 * 1024;
 /// Largest packet of statements, in bytes. MariaDB accepts 16 MiB.
 pub(crate) const PACKET_BYTES_MAX: usize = 6 * 1024 * 1024;
 
-/// Rows of the log read at once. Bounds memory to as many bodies.
+/// Maximum number of rows of the log that are read at once; this bounds memory to as many bodies.
 pub(crate) const LOG_ROWS_MAX: usize = 32;
 
 /// Maximum number of connections for reads.
@@ -45,14 +45,15 @@ pub(crate) const READERS_MAX: usize = 4;
 /// Commits kept in the log regardless of their age.
 pub(crate) const LOG_COMMITS_KEPT: u64 = 10_000;
 
-/// Time for which every commit is kept in the log, in seconds of the engine's clock.
+/// Duration for which every commit is kept in the log, in seconds of the engine's clock.
 pub(crate) const LOG_SECONDS_KEPT: u64 = 600;
 
 /// Commits kept in the log while the engine has no space for the next one. Nodes follow within
 /// milliseconds; one that is further behind lists again.
 pub(crate) const LOG_COMMITS_KEPT_FULL: u64 = 64;
 
-/// Attempts to remove after space was made, because InnoDB frees it with a short delay.
+/// Maximum number of attempts to remove rows after space was made, because InnoDB frees it with a
+/// short delay.
 pub(crate) const ROOM_TRIES_MAX: u32 = 6;
 
 /// Interval between removals of old commits from the log.
@@ -68,12 +69,12 @@ pub(crate) const LEASES_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout for a lock, in seconds; longer than any group takes.
 pub(crate) const LOCK_WAIT_SECONDS: u64 = 2;
 
-/// Time after which the engine aborts the idle transaction of a stopped process, which blocks all
-/// other writers.
+/// Duration in seconds after which the engine aborts the idle transaction of a stopped process,
+/// because it blocks all other writers.
 pub(crate) const RESTING_TRANSACTION_SECONDS: u64 = 5;
 
-/// Attempts for a group whose transaction the engine aborts. If all fail, the cause is not a
-/// deadlock.
+/// Maximum number of attempts for a group whose transaction the engine aborts. If all fail, the
+/// cause is not a deadlock.
 pub(crate) const TRIES_MAX: u32 = 4;
 
 /// Maximum wait of a commit until its own node has read it from the log; on timeout it is answered

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tollhouse_stdx::Backoff;
 
-/// Name of the notification channel of these tables.
+/// Returns the name of the notification channel of these tables.
 pub(crate) fn channel(dialect: &Dialect) -> String {
     dialect.table("commits")
 }

@@ -13,7 +13,7 @@ use tollhouse_store::{Clock, Entry, LeaseId, Revision};
 /// Columns of an entry, in the order that [`to_entry`] reads.
 pub(crate) const ENTRY_COLUMNS: &str = "o.k, o.v, o.created, o.modified, l.ttl_ms";
 
-/// The joined tables with these columns.
+/// Returns the joined tables with these columns.
 pub(crate) fn entry_tables(dialect: &Dialect) -> String {
     let (objects, leases) = (dialect.table("objects"), dialect.table("leases"));
     format!("{objects} o LEFT JOIN {leases} l ON l.id = o.lease")

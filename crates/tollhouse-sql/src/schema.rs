@@ -88,12 +88,12 @@ pub(crate) async fn format(
     check_format(row).map(Some)
 }
 
-/// Query for the format, for packets whose writes depend on it.
+/// Returns the query for the format, for packets whose writes depend on it.
 pub(crate) fn format_query(dialect: &Dialect) -> String {
     format!("SELECT format FROM {} WHERE id = 1", dialect.table("meta"))
 }
 
-/// Condition for single writes that the format is not newer than this version.
+/// Returns the condition for single writes that the format is not newer than this version.
 pub(crate) fn format_condition(dialect: &Dialect) -> String {
     format!("(SELECT MAX(format) FROM {}) <= {FORMAT}", dialect.table("meta"))
 }

@@ -51,7 +51,7 @@ impl Snapshot {
         rows.map_err(|failure| failure.to_error(&self.place))
     }
 
-    /// Revision of the store in the database's tables.
+    /// Returns the revision of the store in the database's tables.
     ///
     /// # Errors
     /// If the tables are missing or of a newer format, or the connection is lost.

@@ -105,7 +105,8 @@ impl SqlStore {
         })
     }
 
-    /// Reports why the database does not answer, on every change; `None` while it does.
+    /// Returns a receiver of the current reason why the database does not answer; `None` while it
+    /// answers.
     #[must_use]
     pub fn outages(&self) -> watch::Receiver<Option<String>> {
         self.following.outage.subscribe()

@@ -71,7 +71,7 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         self.all.len == 0
     }
 
-    /// Number of entries that were pushed with this group and not removed.
+    /// Returns the number of entries that were pushed with this group and not removed.
     pub fn len_of(&self, group: &G) -> usize {
         self.groups.get(group).map_or(0, |chain| chain.len)
     }

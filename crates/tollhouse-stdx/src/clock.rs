@@ -34,7 +34,8 @@ pub struct CoarseClock {
 
 #[derive(Debug)]
 enum Source {
-    /// System time, counted from this value of the kernel's monotonic clock in nanoseconds.
+    /// The kernel's monotonic clock; the number is its reading at the start of the process, in
+    /// nanoseconds.
     System(u64),
     Manual,
 }

@@ -51,7 +51,7 @@ pub enum UnixPathError {
 }
 
 impl Endpoint {
-    /// IP address; `None` for a Unix socket.
+    /// Returns the IP address; `None` for a Unix socket.
     #[inline]
     pub fn ip(self) -> Option<IpAddr> {
         match self {
@@ -60,7 +60,7 @@ impl Endpoint {
         }
     }
 
-    /// Port; `None` for a Unix socket.
+    /// Returns the port; `None` for a Unix socket.
     #[inline]
     pub fn port(self) -> Option<u16> {
         match self {

@@ -19,7 +19,8 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
         _mm_add_epi8, _mm_andnot_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128,
         _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
-    /// Offset that maps `first` to the least signed number, so that one comparison tests a range.
+    /// Returns the offset that maps `first` to the least signed number, so that one comparison
+    /// tests a range.
     const fn to_least(first: u8) -> i8 {
         0x80_u8.wrapping_sub(first) as i8
     }

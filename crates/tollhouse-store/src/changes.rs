@@ -24,7 +24,7 @@ impl Event {
         }
     }
 
-    /// Size in bytes, for the limit of the history.
+    /// Returns the size in bytes, for the limit of the history.
     fn bytes(&self) -> usize {
         match self {
             Self::Put(entry) => entry.key.len() + entry.value.len(),
@@ -42,7 +42,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Bytes of keys and values in all events.
+    /// Returns the number of bytes of keys and values in all events.
     pub(crate) fn bytes(&self) -> usize {
         self.events.iter().map(Event::bytes).sum()
     }

@@ -16,7 +16,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Current time, in milliseconds of Unix time.
+    /// Returns the current time, in milliseconds of Unix time.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         match self {
@@ -70,8 +70,8 @@ pub(crate) fn to_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Expiry time for a duration from now. Bounded by the largest signed 64-bit number, because that
-/// is what the file stores.
+/// Returns the expiry time for a duration from now. Bounded by the largest signed 64-bit number,
+/// because that is what the file stores.
 pub(crate) fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
     now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
 }

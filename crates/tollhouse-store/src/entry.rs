@@ -12,8 +12,8 @@ impl Revision {
     /// The revision of a store without any commit.
     pub const ZERO: Self = Self(0);
 
-    /// The next number. Only in stores that number nothing but commits is it the revision of the
-    /// next commit.
+    /// Returns the next number. Only in stores that number nothing but commits is it the revision
+    /// of the next commit.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

@@ -211,7 +211,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Effect of the failed request, for the decision about a retry.
+    /// Returns the effect of the failed request, for the decision about a retry.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -46,8 +46,8 @@ pub const OPERATIONS_MAX: usize = 10_000;
 /// in memory on its way to the disk and to the watchers.
 pub const TRANSACTION_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Commits kept in memory for watchers: eight seconds at the required rate of 2,000 commits a
-/// second. A watcher that is further behind lists again, which is then cheaper.
+/// Maximum number of commits kept in memory for watchers: eight seconds at the required rate of
+/// 2,000 commits a second. A watcher that is further behind lists again, which is then cheaper.
 pub const HISTORY_COMMITS_MAX: usize = 16 * 1024;
 
 /// Maximum size of keys and values in the commits kept for watchers, in bytes; the oldest are

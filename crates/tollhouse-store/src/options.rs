@@ -5,19 +5,19 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In memory; the content is lost with the process.
+    /// The store is in memory; its content is lost with the process.
     Memory,
-    /// In the file `store.db` of this data directory, which is created if missing.
+    /// The store is the file `store.db` of this data directory, which is created if missing.
     Directory(PathBuf),
 }
 
 /// Extent of the history kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistoryExtent {
-    /// As much as watchers need to catch up.
+    /// The history is as long as watchers need to catch up.
     #[default]
     ForWatchers,
-    /// No history, for stores whose only watchers wait for their end.
+    /// The history is empty, for stores whose only watchers wait for their end.
     Nothing,
 }
 

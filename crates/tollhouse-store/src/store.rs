@@ -38,7 +38,7 @@ pub trait Store: Send + Sync {
     /// the revision of a [`Listing`] to see everything that came after it.
     fn watch(&self, prefix: &str, after: Revision) -> Watch;
 
-    /// The revision of the newest commit.
+    /// Returns the revision of the newest commit.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
     /// Creates a lease that ends after `ttl` unless renewed.

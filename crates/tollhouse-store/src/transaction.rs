@@ -39,7 +39,7 @@ impl Operation {
         Self::Delete { key: key.into() }
     }
 
-    /// The key, or the prefix of the removed keys.
+    /// Returns the key, or the prefix of the removed keys.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -104,7 +104,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The key of the condition, if it has one.
+    /// Returns the key of the condition, if it has one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -236,7 +236,7 @@ impl Transaction {
         })
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the number of bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         let keys = self.conditions.iter().filter_map(Condition::key);
         let conditions: usize = keys.map(str::len).sum();

@@ -104,7 +104,7 @@ impl Watch {
         self.source.is_over()
     }
 
-    /// Revision up to which everything under the prefix was received.
+    /// Returns the revision up to which everything under the prefix was received.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision

@@ -322,7 +322,7 @@ pub(crate) fn render_build_info(page: &mut Exposition) {
     page.sample(&labels(build), 1u64);
 }
 
-/// Every metric, in the order of the page.
+/// Returns every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     let process = ProcessMetrics::METRICS.iter().chain([
         &BUILD_INFO,
@@ -334,7 +334,7 @@ pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     traffic.chain(objects::METRICS).chain(process).chain(registry::METRICS)
 }
 
-/// The reference page of the metrics.
+/// Returns the reference page of the metrics.
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\

@@ -18,7 +18,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Name of the origin in lower case, as in metrics.
+    /// Returns the name of the origin in lower case, as in metrics.
     pub fn text(self) -> &'static str {
         match self {
             Self::Downstream => "downstream",
@@ -263,27 +263,27 @@ codes! {
 }
 
 impl ErrorCode {
-    /// Text of the code, which does not change between releases.
+    /// Returns the text of the code, which does not change between releases.
     pub fn text(self) -> &'static str {
         self.facts().text
     }
 
-    /// Status of the response, or of the log line if no response can be sent.
+    /// Returns the status of the response, or of the log line if no response can be sent.
     pub fn status(self) -> u16 {
         self.facts().status
     }
 
-    /// The party that caused the error.
+    /// Returns the party that caused the error.
     pub fn origin(self) -> Origin {
         self.facts().origin
     }
 
-    /// Meaning of the code in one sentence, for the manual.
+    /// Returns the meaning of the code in one sentence, for the manual.
     pub fn meaning(self) -> &'static str {
         self.facts().meaning
     }
 
-    /// Advice for the operator, in one sentence.
+    /// Returns the advice for the operator, in one sentence.
     pub fn remedy(self) -> &'static str {
         self.facts().remedy
     }
@@ -316,7 +316,7 @@ impl Label for ErrorCode {
     }
 }
 
-/// The reference page of the error codes.
+/// Returns the reference page of the error codes.
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Error codes\n\n\

@@ -14,10 +14,10 @@ pub trait Label: Copy + 'static {
     /// Values of the label, in the order of their indexes.
     const ALL: &'static [Self];
 
-    /// Index of this value in [`ALL`](Self::ALL).
+    /// Returns the index of this value in [`ALL`](Self::ALL).
     fn index(self) -> usize;
 
-    /// Text of the value in metrics.
+    /// Returns the text of the value in metrics.
     fn text(self) -> &'static str;
 }
 

@@ -57,7 +57,7 @@ impl Metrics {
         CoreHandle { block, nodes, one_thread: PhantomData }
     }
 
-    /// The block that any thread may write.
+    /// Returns the block that any thread may write.
     pub fn process(&self) -> &Arc<ProcessMetrics> {
         &self.process
     }
@@ -129,7 +129,7 @@ impl Metrics {
         (all, missed)
     }
 
-    /// Kinds of failed requests, by route and error code, each core's apart.
+    /// Returns the kinds of failed requests by route and error code, separately for each core.
     pub fn failure_groups(&self) -> Vec<FailureGroup> {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         cores.iter().flat_map(|core| core.recent.groups()).collect()

@@ -59,7 +59,7 @@ impl<const N: usize> ShortText<N> {
         Self { bytes, length: u8::try_from(kept).unwrap_or(u8::MAX), is_cut: kept < text.len() }
     }
 
-    /// The text; invalid UTF-8 is replaced.
+    /// Returns the text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
@@ -77,7 +77,7 @@ pub struct RecentAttempt {
     pub status: u16,
     /// Error code of an attempt that failed; `None` if the node answered.
     pub code: Option<ErrorCode>,
-    /// Time from the head of the request to the end of the attempt, in milliseconds.
+    /// Duration from the head of the request to the end of the attempt, in milliseconds.
     pub ended_ms: u64,
 }
 
@@ -88,9 +88,9 @@ pub struct RecentRequest {
     pub id: u64,
     /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// Time from the head of the request to the last byte of the response, in milliseconds.
+    /// Duration from the head of the request to the last byte of the response, in milliseconds.
     pub duration_ms: u64,
-    /// Time until the head of the node's response, in milliseconds.
+    /// Duration until the head of the node's response, in milliseconds.
     pub upstream_ms: Option<u64>,
     /// Status sent; 0 if none was sent.
     pub status: u16,
@@ -157,7 +157,7 @@ impl RecentRequests {
         }
     }
 
-    /// Number of records not stored because the records were being read.
+    /// Returns the number of records not stored because the records were being read.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
@@ -169,7 +169,7 @@ impl RecentRequests {
         all.extend_from_slice(&sampled.records);
     }
 
-    /// Kinds of failures with their counts.
+    /// Returns the kinds of failures with their counts.
     pub fn groups(&self) -> Vec<FailureGroup> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).groups()
     }

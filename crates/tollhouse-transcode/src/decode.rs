@@ -40,7 +40,7 @@ pub enum Defaults {
     /// value.
     #[default]
     Auto,
-    /// Like `Auto`, and also writes proto2 scalars with their declared default.
+    /// Writes the fields of `Auto`, and also proto2 scalars with their declared default.
     All,
     Nothing,
 }

@@ -7,7 +7,8 @@ use prost::Message;
 use crate::decode::JsonForm;
 use crate::definition::Definition;
 
-/// Maximum length of a status as JSON, because the status itself arrived in a header.
+/// Maximum length of a status as JSON, in bytes. Only a malicious status reaches it, because the
+/// encoded status arrives in a header.
 const JSON_BYTES_MAX: usize = 1 << 20;
 
 /// gRPC status with its details (`google.rpc.Status`).

@@ -94,7 +94,7 @@ macro_rules! tables {
             }
         }
 
-        /// Counters that a policy needs per node.
+        /// Returns the counters that a policy needs per node.
         pub(crate) fn needs(policy: Policy) -> Needs {
             match policy {
                 $(Policy::$policy => <$module::$table as PolicyTable>::NEEDS,)+
@@ -113,7 +113,7 @@ pub(crate) fn below(random: u64, count: usize) -> usize {
     ((u128::from(random) * count as u128) >> 64) as usize
 }
 
-/// Greatest common divisor of all weights; 1 if `members` is empty.
+/// Returns the greatest common divisor of all weights; 1 if `members` is empty.
 fn common_divisor(members: &[Member]) -> u32 {
     let divide = |mut a: u32, mut b: u32| {
         while b != 0 {

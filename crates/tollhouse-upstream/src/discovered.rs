@@ -17,7 +17,7 @@ use crate::node_set::{NodeSet, Recipe};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedNode {
     pub node: Node,
-    /// Time since the node started, if known; used by slow start.
+    /// Duration since the node started, if known; used by slow start.
     pub age: Option<Duration>,
 }
 

@@ -71,21 +71,22 @@ impl Node {
         Self { conf, address, authorities, vitals }
     }
 
-    /// Host in the form of a `Host` field, without the port; `None` if the host is ambiguous.
+    /// Returns the host in the form of a `Host` field, without the port; `None` if the host is
+    /// ambiguous.
     #[inline]
     pub fn authority(&self) -> Option<Authority<'_>> {
         let [authority, _] = &self.authorities;
         authority.as_ref().map(OwnedAuthority::borrowed)
     }
 
-    /// Host and port in the form of a `Host` field; `None` if the host is ambiguous.
+    /// Returns the host and port in the form of a `Host` field; `None` if the host is ambiguous.
     #[inline]
     pub fn authority_with_port(&self) -> Option<Authority<'_>> {
         let [_, authority] = &self.authorities;
         authority.as_ref().map(OwnedAuthority::borrowed)
     }
 
-    /// Host as configured: a name or an address.
+    /// Returns the host as configured: a name or an address.
     pub fn host(&self) -> &str {
         &self.conf.host
     }
@@ -107,17 +108,17 @@ impl Node {
         self.conf.port
     }
 
-    /// Weight as configured, in proportion to that of other nodes.
+    /// Returns the weight as configured, in proportion to that of other nodes.
     pub fn weight(&self) -> u32 {
         self.conf.weight
     }
 
-    /// Priority; nodes with a higher one are used first.
+    /// Returns the priority; nodes with a higher one are used first.
     pub fn priority(&self) -> i32 {
         self.conf.priority
     }
 
-    /// The host, if it is a name.
+    /// Returns the host, if it is a name.
     pub fn domain(&self) -> Option<&str> {
         match self.address {
             Address::Literal(_) => None,
@@ -125,23 +126,24 @@ impl Node {
         }
     }
 
-    /// Current health according to the checks.
+    /// Returns the current health according to the checks.
     pub fn health(&self) -> Health {
         self.vitals.health.load()
     }
 
-    /// Failures of requests since the node last answered on a new connection; `None` without one.
+    /// Returns the streak of failed requests since the node last answered on a new connection;
+    /// `None` without one.
     pub fn failure_streak(&self) -> Option<FailureStreak> {
         self.vitals.streak.load()
     }
 
-    /// Open requests; always 0 unless the policy is least connections.
+    /// Returns the number of open requests; always 0 unless the policy is least connections.
     pub fn active_requests(&self) -> u32 {
         self.vitals.active.load(Ordering::Relaxed)
     }
 
-    /// Share of the configured weight that is in effect, in percent; less than 100 during slow
-    /// start.
+    /// Returns the share of the configured weight that is in effect, in percent; less than 100
+    /// during slow start.
     pub fn share_percent(&self) -> u8 {
         ramp::percent(self.vitals.ramp.share())
     }
@@ -150,7 +152,7 @@ impl Node {
         &self.vitals
     }
 
-    /// The address, if it needs no look-up.
+    /// Returns the address, if it needs no look-up.
     pub(crate) fn literal(&self) -> Option<Endpoint> {
         match self.address {
             Address::Literal(address) => Some(address),
@@ -158,7 +160,7 @@ impl Node {
         }
     }
 
-    /// The resolver's entry for the host, if the host is a name.
+    /// Returns the resolver's entry for the host, if the host is a name.
     pub(crate) fn name(&self) -> Option<&Arc<ResolvedName>> {
         match &self.address {
             Address::Literal(_) => None,
@@ -166,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Address of the node, chosen by `random` if the name has several.
+    /// Returns the address of the node, chosen by `random` if the name has several.
     pub(crate) fn locate(&self, random: u64) -> NodeAddress {
         let name = match &self.address {
             Address::Literal(address) => return NodeAddress::At(*address),
@@ -187,7 +189,7 @@ impl Node {
     }
 }
 
-/// Host of a node in the form of a `Host` field, without and with its port.
+/// Returns the host of a node in the form of a `Host` field, without and with its port.
 fn authorities(conf: &upstream::Node) -> [Option<OwnedAuthority>; 2] {
     let parse = |text: String| OwnedAuthority::parse(text.into_bytes());
     if conf.socket.is_some() {

@@ -138,7 +138,8 @@ impl NodeSet {
         self.revision
     }
 
-    /// Address of the only node, if it needs neither a look-up nor a choice: the fast path.
+    /// Returns the address of the only node, if it needs neither a look-up nor a choice: the fast
+    /// path.
     pub(crate) fn only_address(&self) -> Option<Endpoint> {
         match &*self.nodes {
             [node] if node.weight() > 0 => node.literal(),
@@ -310,7 +311,7 @@ enum OwnedPick {
 // === impl Group ===
 
 impl Group {
-    /// Members that serve now, with their current weights.
+    /// Returns the members that serve now, with their current weights.
     fn members(&self, set: &NodeSet) -> Vec<Member> {
         let serving = self.members.iter().filter(|member| set.serves(member));
         let mut members: Vec<Member> = serving.copied().collect();

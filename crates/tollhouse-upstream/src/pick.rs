@@ -57,7 +57,7 @@ pub enum Pick<'a> {
 pub struct NodeIndex(pub(crate) u32);
 
 impl NodeIndex {
-    /// The index as a position in the list of nodes.
+    /// Returns the index as a position in the list of nodes.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
@@ -103,8 +103,8 @@ impl<'a> Picked<'a> {
         Self { set, index, address, needs }
     }
 
-    /// Picks the only node of `set`. The set is not read, because nothing is counted without a
-    /// choice.
+    /// Picks the only node of `set` without reading the set, because its counters only serve to
+    /// choose between several nodes.
     #[inline]
     pub(crate) fn only(set: &'a NodeSet, address: Endpoint) -> Self {
         let needs = Needs::default();
@@ -121,7 +121,7 @@ impl<'a> Picked<'a> {
         self.address
     }
 
-    /// Index of the node in its set.
+    /// Returns the index of the node in its set.
     #[inline]
     pub fn index(&self) -> NodeIndex {
         self.index
@@ -163,7 +163,7 @@ impl Drop for Picked<'_> {
 pub enum Outcome {
     Answered {
         status: u16,
-        /// Time from the start of the attempt, connecting included, to the response head.
+        /// Duration from the start of the attempt, connecting included, to the response head.
         response_time: Duration,
     },
     /// The connection was refused or broken, or the response was invalid.
@@ -212,7 +212,7 @@ impl Tried {
         self.words[word] |= 1 << (index.0 % 64);
     }
 
-    /// The tried nodes of the set with this revision; empty if they belong to another.
+    /// Returns the tried nodes of the set with this revision; empty if they belong to another.
     pub(crate) fn within(&self, revision: u64) -> &Self {
         static NONE: Tried = Tried::new();
         if self.revision == revision { self } else { &NONE }

@@ -103,7 +103,7 @@ impl Ramp {
         Step { rose: self.set_share(share), warms: !is_done }
     }
 
-    /// Share of the full weight, in parts of [`WHOLE`].
+    /// Returns the share of the full weight, in parts of [`WHOLE`].
     pub(crate) fn share(&self) -> u32 {
         self.share.load(Ordering::Acquire)
     }
@@ -130,8 +130,8 @@ pub(crate) struct Step {
 /// Factor for all weights of a group during slow start, so that a weight of 1 can be reduced.
 pub(crate) const PARTS: u32 = 100;
 
-/// Weight of a node in slow start: `weight` times `parts`, scaled by `share` (a fraction of
-/// `WHOLE`). Only a weight of 0 yields 0.
+/// Returns the weight of a node in slow start: `weight` times `parts`, scaled by `share` (a
+/// fraction of `WHOLE`). Only a weight of 0 yields 0.
 pub(crate) fn weighed(weight: u32, share: u32, parts: u32) -> u32 {
     let scaled = u128::from(weight) * u128::from(parts) * u128::from(share);
     let rounded = (scaled + u128::from(WHOLE / 2)) >> WHOLE.trailing_zeros();
@@ -144,7 +144,7 @@ pub(crate) fn percent(share: u32) -> u8 {
     u8::try_from(percent).unwrap_or(100)
 }
 
-/// Share after a time of service: `max(minimum, (served / window) ^ (1 / aggression))`.
+/// Returns the share after a time of service: `max(minimum, (served / window) ^ (1 / aggression))`.
 fn share_after(served: Duration, warm_up: &WarmUp) -> u32 {
     if served >= warm_up.window {
         return WHOLE;

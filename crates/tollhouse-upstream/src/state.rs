@@ -127,7 +127,7 @@ impl UpstreamState {
         })
     }
 
-    /// Key of the object that contains the upstream.
+    /// Returns the key of the object that contains the upstream.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -140,7 +140,7 @@ impl UpstreamState {
         self.warm_up.as_ref()
     }
 
-    /// Service that provides the nodes, if they are discovered.
+    /// Returns the service that provides the nodes, if they are discovered.
     pub fn discovery(&self) -> Option<DiscoveryContext<'_>> {
         match &self.members {
             Members::Fixed(_) => None,
@@ -152,7 +152,7 @@ impl UpstreamState {
         }
     }
 
-    /// The node of an upstream with a single node, if the node has no health checks.
+    /// Returns the node of an upstream with a single node, if the node has no health checks.
     pub(crate) fn unchecked_only(&self) -> Option<SingleNode> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {
@@ -161,7 +161,7 @@ impl UpstreamState {
         }
     }
 
-    /// Current number of nodes; one less is the default number of retries.
+    /// Returns the current number of nodes; one less is the default number of retries.
     #[inline]
     pub fn node_count(&self) -> usize {
         if self.only.is_some() {
@@ -292,7 +292,7 @@ impl UpstreamState {
         self.node_set()?.warm(now, uptime)
     }
 
-    /// Current node set; `None` while a discovered set is empty.
+    /// Returns the current node set; `None` while a discovered set is empty.
     pub(crate) fn node_set(&self) -> Option<Arc<NodeSet>> {
         match &self.members {
             Members::Fixed(set) => Some(Arc::clone(set)),

@@ -20,7 +20,7 @@ use crate::server::{Limits, Peer, Service, until_stopped};
 /// proxies add.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// Time to wait after the stop for the first request of a new connection, because it may be on its
+/// Maximum wait after the stop for the first request of a new connection, because it may be on its
 /// way.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(500);
 

@@ -1,5 +1,6 @@
-//! Stream of a client, which ends if the client does not read, and holds the slot of the connection.
-//! The slot therefore lasts as long as the socket, also after an upgrade to WebSocket.
+//! Connection of a client, with a timeout for clients that read too slowly. It owns the
+//! connection's slot, so that the slot stays taken until the socket closes, even after an upgrade
+//! to WebSocket.
 
 use std::io;
 use std::pin::Pin;

@@ -70,7 +70,7 @@ pub trait Service: Clone + Send + Sync + 'static {
         peer: Peer,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
-    /// Response to a client without the certificate that the listener requires.
+    /// Returns the response to a client without the certificate that the listener requires.
     fn refuse(&self, fault: CertificateFault) -> Response<Self::Body>;
 
     /// Whether clients are expected at this address. Others get [`STRANGERS_MAX`] separate

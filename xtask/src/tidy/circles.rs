@@ -173,7 +173,7 @@ fn is_import(statement: &str, start: usize) -> bool {
     line.is_empty() || (line.starts_with("pub") && !line.contains(' '))
 }
 
-/// Returns all paths of an import tree, without `self` and new names.
+/// Returns all paths of a `use` tree. `self` and aliases (the names after `as`) are left out.
 fn expand(before: &[String], tree: &str) -> Vec<Module> {
     let mut found = Vec::new();
     for part in split_at_commas(tree) {

@@ -7,7 +7,7 @@ use std::fmt;
 pub(crate) enum Severity {
     /// The finding must be fixed; the check fails.
     Fails,
-    /// Beyond a soft limit; should be considered.
+    /// A soft limit is exceeded; the finding should be considered.
     Warns,
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct Offence {
     what: String,
 }
 
-/// All offending lines of a file; tests are not judged.
+/// Returns all offending lines of a file; tests are not judged.
 pub(crate) fn offences(source: &Source) -> Vec<Offence> {
     let mut found = Vec::new();
     let mut follows_doc = false;
@@ -121,7 +121,7 @@ pub(crate) fn offences(source: &Source) -> Vec<Offence> {
     found
 }
 
-/// Text of a line of a doc comment.
+/// Returns the text of a line of a doc comment; `None` for other lines.
 fn doc_text(line: &Line) -> Option<&str> {
     let text = line.text.trim_start();
     text.strip_prefix("///").or_else(|| text.strip_prefix("//!")).map(str::trim)
@@ -151,7 +151,7 @@ fn documents_bool(source: &Source, number: usize) -> bool {
     has_word(&item[..field_end], "bool")
 }
 
-/// Content of the string literals on a line.
+/// Returns the content of the string literals on a line.
 fn literal(line: &Line) -> String {
     let parts = line.text.chars().zip(line.code.chars()).zip(line.comment.chars());
     parts
@@ -194,7 +194,8 @@ pub(crate) fn check(offences: &[Offence], list_path: &str, list: &str) -> Vec<Fi
     grown.chain(shrunk).collect()
 }
 
-/// The list with each entry lowered to its file's count; comments stay.
+/// Returns the list of known offences with each number lowered to the current count of that kind in
+/// that file. Entries that reach 0 are removed; comments stay.
 pub(crate) fn shrink(offences: &[Offence], list: &str) -> String {
     let counts = count(offences);
     let mut shrunk: Vec<String> =

@@ -11,7 +11,8 @@ type Answer<'v> = Result<Value<'v>, Fault>;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LETTERS_AND_DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const DIGITS: &[u8] = b"0123456789";
-/// Maximum length of a random text in bytes: enough for request bodies of a chosen size.
+/// Maximum length in bytes of a random text that a template may request; request bodies are not
+/// expected to be larger.
 const TEXT_BYTES_MAX: i64 = 1024 * 1024;
 /// Minimum length in bytes of the text that `randomString 0` returns, as in ghz.
 const ANY_LENGTH_MIN: i64 = 2;

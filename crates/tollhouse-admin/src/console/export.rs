@@ -118,7 +118,7 @@ async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, R
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secrets {
     Sealed,
-    /// In plain text.
+    /// Secrets are exported in plain text.
     Revealed,
 }
 

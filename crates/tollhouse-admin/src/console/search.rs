@@ -142,9 +142,9 @@ pub(super) async fn page(
 /// Position in a list, after which the next page begins.
 enum Cursor {
     Start,
-    /// After an object, in order of creation.
+    /// Position after an object, in order of creation.
     Created(Creation),
-    /// After a position in a sort order.
+    /// Position in a sort order.
     Ordered(String),
     End,
 }

@@ -24,7 +24,7 @@ use crate::resource::{self, Layout, Resource};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undoing {
     Write,
-    /// Only check whether the change can be undone.
+    /// Only checks whether the change can be undone.
     Try,
 }
 

@@ -65,7 +65,7 @@ pub(crate) enum Layout {
     Id,
     /// `consumers/jack`; the username is the id.
     Username,
-    /// `plugin_metadata/cors`; the id is a plugin's name, and the plugin defines the object.
+    /// `plugin_metadata/cors`; the id is the name of a plugin, which determines the schema.
     PluginName,
     /// `secrets/vault/1`; the manager determines the schema.
     Manager,

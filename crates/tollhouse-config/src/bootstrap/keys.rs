@@ -38,7 +38,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Name of the environment variable that overrides the key.
+    /// Returns the name of the environment variable that overrides the key.
     pub(crate) fn variable(&self) -> String {
         format!("TOLLHOUSE_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }

@@ -42,7 +42,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Each key with the origin of its value, in the order of the table.
+    /// Returns each key with the origin of its value, in the order of the table.
     pub fn sources(&self) -> impl Iterator<Item = (&'static str, &Source)> {
         self.sources.iter().map(|(name, source)| (*name, source))
     }

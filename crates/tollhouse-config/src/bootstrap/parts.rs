@@ -71,9 +71,9 @@ pub enum AcmeChallenge {
 /// A peer trusted to report the client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Any peer with an address in this network.
+    /// All peers with an address in this network.
     Network(IpNet),
-    /// Any peer that connects over a Unix socket.
+    /// All peers that connect over a Unix socket.
     UnixSocket,
 }
 

@@ -34,7 +34,7 @@ pub(crate) trait Shape {
     type Value;
     /// Whether a value must not appear in messages.
     const SECRET: bool = false;
-    /// Description of valid values, for the manual.
+    /// Returns the description of valid values, for the manual.
     fn takes() -> String;
     fn read(value: &Value) -> Read<Self::Value>;
     fn show(value: &Self::Value) -> String;

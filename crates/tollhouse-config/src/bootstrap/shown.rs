@@ -19,7 +19,7 @@ pub struct SettingView {
 }
 
 impl Bootstrap {
-    /// All settings, in the order of the manual.
+    /// Returns all settings, in the order of the manual.
     pub fn setting_views(&self) -> Vec<SettingView> {
         let defaults = Self::default();
         let shown = KEYS.iter().map(|key| SettingView {

@@ -142,7 +142,7 @@ impl Collector {
     }
 }
 
-/// Path of an item, such as `routes[3]`.
+/// Returns the path of an item, such as `routes[3]`.
 pub(super) fn path_of(kind: Kind, index: usize) -> String {
     // Built for every item of every document; `format!` would take as long as finding the item.
     let mut path = String::with_capacity(kind.plural().len() + INDEX_CHARS + 2);

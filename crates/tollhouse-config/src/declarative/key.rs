@@ -22,7 +22,7 @@ impl Head {
     }
 }
 
-/// Kinds of items that a list may contain.
+/// Returns the kinds of items that a list may contain.
 pub(super) fn kinds_in(list: Kind) -> impl Iterator<Item = Kind> {
     let further = (list == Kind::Consumer).then_some(Kind::Credential);
     std::iter::once(list).chain(further)
@@ -71,12 +71,13 @@ pub(super) fn parse(
     Some((list, id))
 }
 
-/// Id of an item without one, from its index in the list.
+/// Returns the id of an item without one, from its index in the list.
 pub(super) fn id_from_place(index: usize) -> Id {
     Id::new(format!("arr_{}", index + 1))
 }
 
-/// Returns a username short enough for an id. Its characters are validated with the object.
+/// Returns the value as a username; `None` if it is not a text, is empty, or is too long for an id.
+/// Its characters are validated later, with the whole object.
 fn name(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     (!text.is_empty() && text.chars().count() <= NAME_CHARS_MAX).then_some(text)

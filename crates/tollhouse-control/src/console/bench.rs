@@ -76,7 +76,7 @@ impl Bench {
         Self(Arc::new(BenchState { is_on, targets, folder, program, running: Mutex::new(None) }))
     }
 
-    /// Availability, the running test, and the stored results, newest first.
+    /// Returns the availability, the running test, and the stored results, newest first.
     pub(super) fn list(&self) -> Value {
         let running = self.running().as_ref().map(Running::view);
         let mut names: Vec<String> = self.ids();
@@ -156,7 +156,8 @@ impl Bench {
         Ok(json!({ "id": id }))
     }
 
-    /// A test by id: with progress lines while it runs, with output and time series afterwards.
+    /// Returns a test by id: with progress lines while it runs, with output and time series
+    /// afterwards. `None` if no test has the id.
     pub(super) fn one(&self, id: &str) -> Option<Value> {
         if let Some(running) = self.running().as_ref().filter(|running| running.id == id) {
             let mut shown = running.view();
@@ -166,7 +167,8 @@ impl Bench {
         self.read(&known(id)?)
     }
 
-    /// A stored file of a finished test, such as its result or page.
+    /// Returns a stored file of a finished test, such as its result or page; `None` if it does not
+    /// exist.
     pub(super) fn file(&self, id: &str, name: &str) -> Option<Vec<u8>> {
         fs::read(self.path(&known(id)?, name)).ok()
     }
@@ -333,7 +335,7 @@ impl Running {
     }
 }
 
-/// A valid id: 13 digits, so that it cannot lead out of the folder.
+/// Returns the id if it is valid: 13 digits, so that it cannot lead out of the folder.
 fn known(id: &str) -> Option<String> {
     let is_id = id.len() == 13 && id.bytes().all(|byte| byte.is_ascii_digit());
     is_id.then(|| id.to_owned())
@@ -344,7 +346,8 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Time series of each repetition: seconds, requests per second, median and p99 in milliseconds.
+/// Returns the time series of each repetition: seconds, requests per second, median and p99 in
+/// milliseconds.
 fn series(result: &Value) -> Value {
     let results = result["results"].as_array().into_iter().flatten();
     let runs = results.map(|run| {

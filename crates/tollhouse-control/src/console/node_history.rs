@@ -62,13 +62,14 @@ impl NodeHistory {
         states.retain(|_, node| node.is_there);
     }
 
-    /// Start of the node's current state, in milliseconds since 1970.
+    /// Returns the start time of the node's current state, in milliseconds since 1970; `None` for
+    /// an unknown node.
     pub(crate) fn since_ms(&self, key: &str) -> Option<u64> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         states.get(key).map(|node| node.since_ms)
     }
 
-    /// Start of the node's current state, and its earlier states, newest first.
+    /// Returns the start time of the node's current state, and its earlier states, newest first.
     pub(super) fn node_view(&self, key: &str) -> Value {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = states.get(key) else { return Value::Null };

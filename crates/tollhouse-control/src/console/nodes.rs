@@ -50,17 +50,18 @@ pub(crate) struct NodeView<'a> {
 }
 
 impl NodeView<'_> {
-    /// Upstream, host and port, as the key of the history.
+    /// Returns the upstream, host and port, as the key of the history.
     pub(crate) fn key(&self) -> String {
         format!("{} {}", self.place, self.name())
     }
 
-    /// Host and port as configured.
+    /// Returns the host and port as configured.
     pub(crate) fn name(&self) -> String {
         format!("{}:{}", self.node.host(), self.node.port())
     }
 
-    /// Address to which requests are sent, as in the records of requests.
+    /// Returns the address to which requests are sent, as in the records of requests; `None` if the
+    /// name has no address.
     pub(crate) fn address(&self) -> Option<String> {
         self.node.address().map(|address| address.to_string())
     }
@@ -108,7 +109,7 @@ impl NodeState {
         }
     }
 
-    /// State in one word, such as `healthy`.
+    /// Returns the state in one word, such as `healthy`.
     pub(crate) fn name(&self) -> &'static str {
         match (self.is_resolved, self.streak, self.status) {
             (false, ..) => "unresolved",
@@ -124,7 +125,7 @@ impl NodeState {
         self.is_resolved && self.streak.is_none() && self.status.serves()
     }
 
-    /// Reason of the state, in words.
+    /// Returns the reason of the state, in words.
     pub(crate) fn reason(&self) -> String {
         let Self { is_resolved, is_checked, status, counters, streak } = self;
         if !is_resolved {
@@ -156,8 +157,8 @@ impl NodeState {
     }
 }
 
-/// Nodes whose upstream, name, host, address or status contains `search`. Nodes that do not serve
-/// come first.
+/// Returns the nodes whose upstream, name, host, address or status contains `search`. Nodes that do
+/// not serve come first.
 pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> Value {
     let mut serving = Vec::new();
     let mut down = Vec::new();

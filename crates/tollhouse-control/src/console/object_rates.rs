@@ -65,12 +65,12 @@ impl ObjectRates {
         }
     }
 
-    /// The first objects in this order. `ids` restricts the answer to comma-separated ids.
+    /// Returns the first objects in this order. `ids` restricts the answer to comma-separated ids.
     pub(super) fn top(&self, counted: Counted, order: RateOrder, ids: Option<&str>) -> Value {
         self.rates(counted).top(order, ids)
     }
 
-    /// Requests that a route had had one to two minutes ago.
+    /// Returns the number of requests that a route had had one to two minutes ago.
     pub(crate) fn requests_before(&self, route: &str) -> u64 {
         let rates = self.routes.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         rates.get(route).map_or(0, |rate| rate.marks[0])
@@ -85,8 +85,8 @@ impl ObjectRates {
     }
 }
 
-/// Requests and failures of all objects of a kind that have had requests. Other objects are
-/// skipped, because on large gateways most are unused.
+/// Returns the numbers of requests and failures of all objects of a kind that have had requests.
+/// Other objects are skipped, because on large gateways most are unused.
 fn read_counts(
     snapshot: &Snapshot,
     metrics: &Metrics,

@@ -9,7 +9,7 @@ use tollhouse_trace::TraceId;
 /// Limit of rows in an answer.
 const ROWS_MAX: usize = 500;
 
-/// Recent requests that match `filter`, newest first.
+/// Returns the recent requests that match `filter`, newest first.
 pub(super) fn list(metrics: &Metrics, filter: &RequestFilter) -> Value {
     let (all, missed) = metrics.recent_requests();
     let passing: Vec<&RecentRequest> = all.iter().filter(|one| passes(one, filter)).collect();

@@ -47,7 +47,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// The recorder is idle until [`run`](Self::run).
+    /// Creates a recorder, which is idle until [`run`](Self::run).
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, seconds: Mutex::default() }
     }
@@ -94,7 +94,7 @@ impl Sampler {
         seconds.push_back(second);
     }
 
-    /// The seconds after the Unix time `since`, oldest first.
+    /// Returns the seconds after the Unix time `since`, oldest first.
     pub fn after(&self, since: u64) -> Value {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let rows = seconds.iter().filter(|second| second.at_s > since).map(row);

@@ -75,7 +75,7 @@ fn change(record: ChangeRecord) -> ShenyuChange {
     ShenyuChange { id, revision, at_ms, actor: operator, way, context, deed, object }
 }
 
-/// The access for the Admin API.
+/// Returns the data access for the Admin API.
 pub fn source(access: &Arc<ShenyuAccess>) -> Arc<dyn ShenyuSource> {
     Arc::<ShenyuAccess>::clone(access)
 }

@@ -33,20 +33,20 @@ pub trait ServiceSource: Send + Sync {
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup;
 
-    /// Counter of published states; it changes when services must be read again.
+    /// Returns the counter of published states; it changes when services must be read again.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
     Missing,
-    /// The service still has the known revision.
+    /// The service still has the revision that the caller knows.
     Unchanged,
     /// All instances were passed to `show`.
     Visited {
-        /// Changes with every change of the instances.
+        /// Revision that changes with every change of the instances.
         revision: u128,
-        /// If the fraction of healthy instances (0 to 1) is at or below this value, unhealthy
+        /// Threshold of the fraction of healthy instances, from 0 to 1: at or below it, unhealthy
         /// instances serve too.
         protect_threshold: f64,
     },

@@ -47,7 +47,7 @@ pub(super) async fn examine(
     Ok(())
 }
 
-/// Finding without a separate remedy, because the error text already contains it.
+/// Returns a finding without a separate remedy, because the error text already contains it.
 fn refused(what: &str, error: &StoreError) -> Finding {
     Finding::problem(format!("{what} fails: {error}"), "")
 }

@@ -63,14 +63,14 @@ pub(super) async fn examine(settings: &RegistryStore, examination: &mut Examinat
     }
 }
 
-/// Host and port of a URL, without the credentials.
+/// Returns the host and port of a URL, without the credentials.
 fn place(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or_default().to_owned()
 }
 
-/// Remedy for a Redis error, chosen by the error code in its text.
+/// Returns the remedy for a Redis error, chosen by the error code in its text.
 fn remedy(reason: &str) -> &'static str {
     let table = [
         ("WRONGPASS", "look at the user and the password in registry.store.redis"),

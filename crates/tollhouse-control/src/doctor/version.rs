@@ -1,7 +1,8 @@
 //! Parser for version strings of database engines. The oldest supported version is defined in the
 //! module of each engine.
 
-/// The first three numbers of a version: `10.11.6-MariaDB` gives 10, 11, 6. Missing numbers are 0.
+/// Returns the first three numbers of a version: `10.11.6-MariaDB` gives 10, 11, 6. Missing numbers
+/// are 0.
 pub(super) fn numbers(version: &str) -> [u64; 3] {
     let mut parts =
         version.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or("").split('.');

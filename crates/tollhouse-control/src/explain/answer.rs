@@ -28,7 +28,7 @@ const ROUTES_COMPARED_MAX: usize = 10_000;
 /// Limit of listed nodes per upstream.
 const NODES_LISTED_MAX: usize = 50;
 
-/// Limit of candidates that an answer lists; its `candidate_count` is the full number.
+/// Returns the limit of candidates that an answer lists; its `candidate_count` is the full number.
 pub const fn candidates_listed_max() -> usize {
     CANDIDATES_LISTED_MAX
 }
@@ -202,7 +202,7 @@ fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
     }
 }
 
-/// Selectors or rules as JSON: the winner first, then the others in evaluation order.
+/// Returns the selectors or rules as JSON: the winner first, then the others in evaluation order.
 fn chosen_first(candidates: &[ShenyuCandidate]) -> Vec<Value> {
     let mut listed: Vec<&ShenyuCandidate> = candidates.iter().collect();
     listed.sort_by_key(|candidate| candidate.standing != Standing::Won);

@@ -51,7 +51,8 @@ impl ByShenyu {
         selectors.any(|selector| selector.standing == Standing::Won)
     }
 
-    /// The generated route to the node that ShenYu's plugins chose; `None` if they chose no node.
+    /// Returns the generated route to the node that ShenYu's plugins chose; `None` if they chose no
+    /// node.
     fn winner(&self, snapshot: &Snapshot) -> Option<Winner> {
         let CourseEnd::Node { target, .. } = self.course.end else { return None };
         let entry = snapshot.shenyu.as_ref()?.targets.get(target)?;
@@ -140,7 +141,7 @@ impl Decision {
     }
 }
 
-/// All routes whose path (and host, where the host is compared first) could match.
+/// Returns all routes whose path (and host, where the host is compared first) could match.
 pub fn candidates(snapshot: &Snapshot, question: &Question) -> Vec<Candidate> {
     candidates_at(snapshot, question, &question.path)
 }
@@ -156,7 +157,7 @@ pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> V
         .collect()
 }
 
-/// Captured values by name. An unnamed `*` is called `:ext`.
+/// Returns the captured values with their names. An unnamed `*` is called `:ext`.
 fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut values: Vec<(String, Vec<u8>)> = Vec::new();
     for (at, _) in uri.match_indices(['*', ':']) {
@@ -170,7 +171,8 @@ fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>
     values
 }
 
-/// Refusal of a path that servers could read in different ways, where a plugin decides by the path.
+/// Returns the refusal of a path that servers could read in different ways, where a plugin decides
+/// by the path.
 fn ambiguous() -> Destination {
     let code = ErrorCode::AmbiguousPath;
     Destination::Refused { code, missing: code.meaning().to_owned() }
@@ -217,7 +219,7 @@ fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
     Destination::Upstream { place: place(entry, upstream), entry: Arc::clone(upstream) }
 }
 
-/// Name of the object that holds an upstream.
+/// Returns the name of the object that holds an upstream.
 fn place(entry: &RouteEntry, upstream: &UpstreamEntry) -> String {
     match (&upstream.conf.id, &entry.route.upstream, &entry.terms().service) {
         (Some(id), _, _) => format!("upstreams/{id}"),

@@ -88,7 +88,7 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// The raw connection of a `tcp`, `tls` or `udp` URL; `None` for HTTP.
+    /// Returns the raw connection of a `tcp`, `tls` or `udp` URL; `None` for HTTP.
     pub fn below_http(&self) -> Option<BelowHttp<'_>> {
         if matches!(self.scheme, "http" | "https") {
             return None;
@@ -215,7 +215,7 @@ impl Question {
         })
     }
 
-    /// The routing input with another path, which must be normalised.
+    /// Returns the routing input with another path, which must be normalised.
     pub fn at<'a>(&'a self, path: &'a [u8]) -> MatchRequest<'a> {
         MatchRequest {
             path,
@@ -231,12 +231,12 @@ impl Question {
         self.head.method.bytes_in(&self.bytes)
     }
 
-    /// Authority `host[:port]` as sent.
+    /// Returns the authority `host[:port]` as sent.
     pub fn authority(&self) -> &[u8] {
         self.head.authority.bytes_in(&self.bytes)
     }
 
-    /// The path as sent, before normalisation.
+    /// Returns the path as sent, before normalisation.
     pub fn sent_path(&self) -> &[u8] {
         self.head.parts.path.bytes_in(&self.bytes)
     }
@@ -275,7 +275,8 @@ impl Question {
     }
 }
 
-/// The request head as bytes on the wire, including the headers that a client adds by itself.
+/// Returns the request head as bytes on the wire, including the headers that a client adds by
+/// itself.
 pub fn head_text(asked: &ExplainRequest) -> String {
     let default_method = if asked.body.is_some() { "POST" } else { "GET" };
     let method = asked.method.as_deref().unwrap_or(default_method);
@@ -332,7 +333,7 @@ impl Lookup for Question {
 }
 
 impl Question {
-    /// Value of a variable in the request body.
+    /// Returns the value of a variable in the request body; `None` if the body does not contain it.
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let content_type = self.head.fields.first(Known::ContentType);
         let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
@@ -340,8 +341,8 @@ impl Question {
         value.into_iter().next().flatten().map(Cow::Owned)
     }
 
-    /// Value of a GraphQL variable. The document is the argument `query` of a GET request, else the
-    /// body.
+    /// Returns the value of a GraphQL variable. The document is the argument `query` of a GET
+    /// request, else the body.
     fn graphql(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         if self.method() != b"GET" {
             return self.in_body(variable);

@@ -7,7 +7,7 @@ use tollhouse_router::Loss;
 use super::decision::Candidate;
 use crate::terminal::steers;
 
-/// Text of untrusted bytes that is safe to print: control characters are escaped.
+/// Returns untrusted bytes as text that is safe to print: control characters are escaped.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut text = String::new();
     for letter in String::from_utf8_lossy(bytes).chars() {
@@ -16,7 +16,7 @@ pub fn lossy(bytes: &[u8]) -> String {
     text
 }
 
-/// Why a candidate lost, with the condition that failed; empty for the winner.
+/// Returns the reason why a candidate lost, with the condition that failed; empty for the winner.
 pub fn loss(candidate: &Candidate) -> String {
     let Some(loss) = candidate.verdict.loss else { return String::new() };
     let entry = &candidate.entry;
@@ -33,7 +33,7 @@ pub fn loss(candidate: &Candidate) -> String {
     }
 }
 
-/// Hosts of a route; a route without hosts uses those of its service.
+/// Returns the hosts of a route; a route without hosts uses those of its service.
 pub fn hosts(entry: &RouteEntry) -> &[String] {
     match &entry.terms().service {
         Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
@@ -41,7 +41,7 @@ pub fn hosts(entry: &RouteEntry) -> &[String] {
     }
 }
 
-/// The object that configures a plugin, such as `routes/1`.
+/// Returns the object that configures a plugin, such as `routes/1`.
 pub fn plugin_owner(entry: &RouteEntry, step: &PluginStep) -> String {
     let service = match &entry.terms().service {
         Reference::Found(service) => service.id.to_string(),

@@ -65,13 +65,13 @@ pub struct OtherCluster {
     pub copy: String,
 }
 
-/// Key of the entry that holds the id, for objects under `prefix`.
+/// Returns the key of the entry that holds the id, for objects under `prefix`.
 pub fn key(prefix: &str) -> String {
     format!("{prefix}/tollhouse/cluster")
 }
 
-/// Key that exists only in the store of this cluster. Commits require it, so that they cannot reach
-/// another store.
+/// Returns the key that exists only in the store of this cluster. Commits require it, so that they
+/// cannot reach another store.
 pub fn fence(prefix: &str, id: &ClusterId) -> String {
     format!("{}/{id}", key(prefix))
 }

@@ -60,7 +60,7 @@ impl DocumentSink for Sink {
 }
 
 impl DocumentFeed {
-    /// The feed before the first document.
+    /// Returns the feed before the first document.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let (sender, documents) = watch::channel(NumberedDocument::default());
         Ok(Self {
@@ -92,7 +92,7 @@ impl DocumentFeed {
         self.applied.send_replace(self.given_out);
     }
 
-    /// Access for an Admin API in standalone mode.
+    /// Returns the data access for an Admin API in standalone mode.
     pub fn admin_access(&self) -> AdminAccess {
         let sink: Arc<dyn DocumentSink> = Arc::<Sink>::clone(&self.sink);
         AdminAccess {

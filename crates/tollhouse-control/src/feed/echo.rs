@@ -42,7 +42,7 @@ pub async fn start() -> std::io::Result<SocketAddr> {
 /// Id of the route for the demonstration.
 pub const DEMONSTRATION: &str = "demonstration";
 
-/// The demonstration's route to the echo server.
+/// Returns the demonstration's route to the echo server.
 pub fn demonstration(echo: SocketAddr) -> Value {
     json!({
         "name": "demonstration",

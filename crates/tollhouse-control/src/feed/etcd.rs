@@ -26,12 +26,12 @@ pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<EtcdStore> {
     Ok(EtcdStore::open(&options(bootstrap)?)?)
 }
 
-/// This node's local copy of the store.
+/// Returns this node's local copy of the store.
 pub(crate) fn copy(bootstrap: &Bootstrap) -> StoreCopy {
     StoreCopy::new(&bootstrap.data_dir, bootstrap.admin.prefix.trim_end_matches('/'))
 }
 
-/// Connection options from the bootstrap file.
+/// Returns the connection options from the bootstrap file.
 pub(crate) fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
     let etcd = &bootstrap.store.etcd;
     let user = etcd.user.as_ref().zip(etcd.password.as_ref());

@@ -26,7 +26,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source that the bootstrap file selects.
+    /// Returns the source that the bootstrap file selects.
     pub fn from_bootstrap(bootstrap: &Bootstrap) -> Self {
         match &bootstrap.resources {
             Some(path) => Source::File(path.clone()),
@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Short name of the kind of store, for places where APISIX shows "etcd".
+    /// Returns the short name of the kind of store, for places where APISIX shows "etcd".
     pub fn store_name(&self) -> &'static str {
         match self {
             Source::File(_) => "file",

@@ -15,17 +15,18 @@ const REASON: &str =
 
 const REMEDY: &str = "bring the store back as it was; nothing is written to this one";
 
-/// A store that refuses commits unless it holds the cluster's key.
+/// Store wrapper that refuses commits if the wrapped store lacks the entry that marks it as this
+/// cluster's store, because it was then emptied or replaced.
 pub struct FencedStore {
     inner: Arc<dyn Store>,
     /// Path or address of the store for error messages.
     place: Box<str>,
-    /// The key that only a store of this cluster has.
+    /// Key of the marker entry, which only a store of this cluster contains.
     key: Box<str>,
 }
 
 impl FencedStore {
-    /// Wraps `inner`. `key` must exist in it for a commit to succeed.
+    /// Wraps `inner`. A commit succeeds only if `inner` has an entry with this `key`.
     pub fn new(
         inner: Arc<dyn Store>,
         place: impl Into<Box<str>>,

@@ -91,7 +91,7 @@ impl FileFeed {
         Some(Event::Document(Reading { document, began }))
     }
 
-    /// Read-only access for the Admin API; `None` if its listener is off.
+    /// Returns the read-only data access for the Admin API; `None` if its listener is off.
     pub fn admin_access(&self) -> Option<AdminAccess> {
         let view = self.view.as_ref()?;
         Some(AdminAccess {

@@ -94,7 +94,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The change row for two documents; `None` if they are equal.
+    /// Returns the change row for two documents; `None` if they are equal.
     fn row(&self, before: &Fingerprints, after: &Fingerprints) -> Option<ChangeRow> {
         let mut changed: BTreeMap<String, BothSides> = BTreeMap::new();
         let mut more = 0;

@@ -80,9 +80,9 @@ impl Progress {
 
 /// Gateways that use the same store.
 enum Sharing {
-    /// No other user: the store is in this process's data folder.
+    /// The store has no other users, because it is in this process's data folder.
     Alone,
-    /// Other gateways. The tasks report outages.
+    /// The store is shared with other gateways. The tasks report outages.
     Shared(JoinSet<()>),
     /// A local copy serves in place of an unreachable shared store; the text is the reason.
     Provisional(String),
@@ -359,7 +359,7 @@ impl StoreFeed {
         matches!(self.sharing, Sharing::Provisional(_))
     }
 
-    /// Access for the Admin API; read-only if the feed is provisional.
+    /// Returns the data access for the Admin API; read-only if the feed is provisional.
     pub fn admin_access(&self) -> AdminAccess {
         // A provisional feed takes no writes, so that no caller waits for them.
         let serves_writes = !self.is_provisional();

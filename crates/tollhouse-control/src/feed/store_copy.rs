@@ -90,7 +90,7 @@ pub enum UnusableCopy {
 }
 
 impl StoreCopy {
-    /// The copy in `data_dir` of the objects under `prefix`.
+    /// Returns the copy in `data_dir` of the objects under `prefix`.
     pub fn new(data_dir: &Path, prefix: &str) -> Self {
         Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned(), cluster: None }
     }
@@ -100,13 +100,13 @@ impl StoreCopy {
         Self { cluster: Some(cluster), ..self }
     }
 
-    /// Id of the cluster in the header of the local copy, if the header has one. The rest of the
-    /// file is not checked.
+    /// Returns the id of the cluster in the header of the local copy, if the header has one. The
+    /// rest of the file is not checked.
     pub fn cluster(&self) -> Option<ClusterId> {
         self.header()?.cluster
     }
 
-    /// Highest revision in the copy and its journals; `None` without a copy.
+    /// Returns the highest revision in the copy and its journals; `None` without a copy.
     pub fn newest(&self) -> Option<Revision> {
         let header = self.header()?;
         let mut newest = header.revision;
@@ -239,7 +239,7 @@ impl StoreCopy {
     }
 }
 
-/// Options for a file that is created if missing and that only this user may access.
+/// Returns the options for a file that is created if missing and that only this user may access.
 fn private_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).mode(0o600);

@@ -80,7 +80,8 @@ impl Layout {
         }
     }
 
-    /// Predicate that accepts the keys of objects and rejects the gateways' internal keys.
+    /// Returns a predicate that accepts the keys of objects and rejects the gateways' internal
+    /// keys.
     fn is_object(&self) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match self {
             Self::Apisix(prefix) => {
@@ -145,7 +146,8 @@ impl StoreFollower {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
-    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the prefix.
+    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the
+    /// prefix.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -203,7 +205,7 @@ impl StoreFollower {
         Ok((stored, changes))
     }
 
-    /// Revision up to which everything has been read.
+    /// Returns the revision up to which everything has been read.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -387,8 +389,8 @@ impl StoreFollower {
         }
     }
 
-    /// Changes for all objects of a listing. Stream routes are sorted by creation, because they are
-    /// matched in that order. HTTP routes stay in key order, as in APISIX.
+    /// Returns the changes for all objects of a listing. Stream routes are sorted by creation,
+    /// because they are matched in that order. HTTP routes stay in key order, as in APISIX.
     fn put_all(&self, mut entries: Vec<Entry>) -> Vec<Change> {
         if let Layout::Apisix(prefix) = &self.layout {
             let folder = format!("{prefix}/{}/", Kind::StreamRoute);

@@ -20,8 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// Polling interval while no inotify events arrive.
 const CALM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after an event in which the file counts as changing. A writer that writes in several steps
-/// continues within this time.
+/// Duration after an event for which the file counts as changing. A writer that writes in several
+/// steps continues within this time.
 const LIVELY_TIME: Duration = Duration::from_millis(250);
 
 /// Pause after a reload, as a multiple of the reload time. A constantly changing file of any size
@@ -181,8 +181,8 @@ impl Notices {
     }
 }
 
-/// CPU time of the calling thread. Unlike wall time, it excludes waiting for serving threads with a
-/// higher priority.
+/// Returns the CPU time of the calling thread. Unlike wall time, it excludes waiting for serving
+/// threads with a higher priority.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

@@ -16,7 +16,7 @@ const CHANGES_MAX: usize = 200;
 /// Rows per read; a row has between a few hundred bytes and 256 KiB.
 const ROWS_PER_PAGE: usize = 50;
 
-/// Time before the first finding from which changes are read.
+/// Period before the first finding for which changes are read, in milliseconds.
 const BEFORE_MS: u64 = 24 * 3600 * 1000;
 
 /// Limit of a read. The store may be away, and the findings do not wait for it.
@@ -73,7 +73,8 @@ impl ChangeLog {
         }
     }
 
-    /// A document has no rows; its last change is its last revision.
+    /// Records the last revision of a document as its last change, because documents have no change
+    /// rows.
     fn note_document(&mut self, configuration: &Configuration) {
         let Some((revision, at_ms)) = configuration.last_change() else { return };
         if self.changes.back().is_none_or(|last| last.at_ms < at_ms) {
@@ -90,7 +91,7 @@ impl ChangeLog {
         self.changes.push_back(change);
     }
 
-    /// The last change before `unix_ms`.
+    /// Returns the last change before `unix_ms`, if any.
     pub(super) fn before(&self, unix_ms: u64) -> Option<&EarlierChange> {
         self.changes.iter().rev().find(|change| change.at_ms <= unix_ms.saturating_add(CLOCK_MS))
     }

@@ -56,14 +56,14 @@ pub enum Kind {
     NoEffect,
     /// An instance of the registry that no heartbeat and no check watches.
     InstanceUnchecked,
-    /// Missing protection of the gateway itself.
+    /// Access to the gateway itself is not protected.
     AccessOpen,
     /// An engine that the configuration names: etcd, a database or Redis.
     Engine,
 }
 
 impl Kind {
-    /// Stable word of the kind, as in metrics and JSON.
+    /// Returns the stable word of the kind, as in metrics and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::PartDown => "part_down",
@@ -113,7 +113,7 @@ pub struct RequestQuery {
 }
 
 impl RequestQuery {
-    /// The command that prints these requests.
+    /// Returns the command that prints these requests.
     pub fn command(&self) -> String {
         let mut command = "tollhouse requests".to_owned();
         let options = [("route", &self.route), ("code", &self.code), ("status", &self.status)];
@@ -165,7 +165,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Finding about an engine.
+    /// Returns a finding about an engine.
     pub fn new(severity: Severity, what: String, remedy: &str) -> Self {
         Self::about(severity, Kind::Engine, String::new(), what).with_remedy(remedy)
     }
@@ -204,7 +204,7 @@ impl Finding {
         Self { requests: Some(requests), ..self }
     }
 
-    /// JSON form of the finding, for programs.
+    /// Returns the JSON form of the finding, for programs.
     pub fn to_json(&self) -> Value {
         let change = self.change.as_ref().map(|change| {
             json!({

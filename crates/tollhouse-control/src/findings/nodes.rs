@@ -13,8 +13,8 @@ use crate::console::nodes::{self, NodeView};
 /// Limit of findings about nodes, because more would hide the others.
 const NODES_MAX: usize = 100;
 
-/// Time after which the last failure says little about now, in milliseconds: nothing has tried the
-/// node since.
+/// Age in milliseconds from which the last failure of a node is ignored, because no request has
+/// tried the node since.
 const STALE_MS: u64 = 5 * 60 * 1000;
 
 /// Adds the findings about nodes of all upstreams in service.
@@ -43,7 +43,7 @@ pub(super) fn find(
     });
 }
 
-/// Finding about a node that has failed several requests in a row.
+/// Returns a finding about a node that has failed several requests in a row.
 fn failing(view: &NodeView<'_>, subject: String, streak: &FailureStreak, now_ms: u64) -> Finding {
     let name = view.name();
     let is_stale = now_ms.saturating_sub(streak.last_ms) > STALE_MS;

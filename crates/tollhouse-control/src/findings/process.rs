@@ -20,7 +20,7 @@ const ENDS_SOON_S: i64 = 14 * 86_400;
 /// Limit of findings about objects; the control API lists all problems.
 const OBJECTS_MAX: usize = 50;
 
-/// Time after a loss for which it is a finding, in milliseconds.
+/// Duration in milliseconds for which a loss is reported as a finding.
 const LOSS_MS: u64 = 5 * 60 * 1000;
 
 /// Watches for lost log entries.
@@ -60,7 +60,7 @@ pub(super) fn find(cx: &ControlContext, now_ms: u64, findings: &mut Vec<Finding>
 
 fn add_outages(outages: &Outages, findings: &mut Vec<Finding>) {
     for (part, reason) in outages.list() {
-        // The configuration in service goes on to serve without the other parts.
+        // The configuration in service continues to serve without the other parts.
         let severity = if part.is_needed() { Severity::Problem } else { Severity::Warning };
         let what = format!("{} is down: {reason}", part.name());
         let finding = Finding::about(severity, Kind::PartDown, part.name().to_owned(), what);

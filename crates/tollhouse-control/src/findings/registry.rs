@@ -124,7 +124,8 @@ fn about(severity: Severity, kind: Kind, service: String, what: String) -> Findi
     Finding::about(severity, kind, format!("registry {service}"), what)
 }
 
-/// Time at which the last of them changed its health, in milliseconds since 1970.
+/// Returns the time at which the last of these instances changed its health, in milliseconds since
+/// 1970.
 fn silent_since_ms(silent: &[&Instance]) -> u64 {
     silent.iter().map(|instance| instance.modified_at).max().unwrap_or(0) * 1000
 }

@@ -94,7 +94,8 @@ fn sum(groups: &[FailureGroup]) -> HashMap<Key, Failures> {
     sums
 }
 
-/// Requests of these routes in the period. Passes over all routes, and only if one fails.
+/// Returns the number of requests of each of these routes in the period. Costs a pass over all
+/// routes, unless no route fails.
 fn requests<'a>(
     facts: &RouteFacts<'_>,
     ids: impl Iterator<Item = &'a str>,
@@ -128,7 +129,7 @@ impl Share {
     }
 }
 
-/// The finding about failures of one kind; `None` if they are few.
+/// Returns a finding about failures of one kind; `None` if they are few.
 fn find_one(key: &Key, share: Share) -> Option<Finding> {
     let (severity, kind) = weigh(key.code, share)?;
     let word = key.code.map_or_else(|| format!("nodes answer {}", key.status), |it| it.to_string());
@@ -152,7 +153,8 @@ fn find_one(key: &Key, share: Share) -> Option<Finding> {
     Some(finding.with_remedy(remedy).with_count(new).with_requests(query))
 }
 
-/// Severity and kind of failures; `None` if they are few, or no business of the operator.
+/// Returns the severity and kind of failures; `None` if they are few, or if the operator cannot
+/// prevent them.
 fn weigh(code: Option<ErrorCode>, share: Share) -> Option<(Severity, Kind)> {
     let is_refused = share.new >= REFUSALS_MIN && share.percent() >= REFUSED_PERCENT;
     let refused = |kind| is_refused.then_some((Severity::Warning, kind));

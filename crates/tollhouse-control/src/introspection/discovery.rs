@@ -14,7 +14,8 @@ use super::reply::found;
 use super::state::Introspection;
 use crate::discovery::Detail;
 
-/// Pages of all sources: upstreams with the number of their nodes, and `dump` with all nodes.
+/// Returns the pages of all sources: upstreams with the number of their nodes, and `dump` with all
+/// nodes.
 pub(super) fn routes() -> Router<Introspection> {
     let mut router = Router::new();
     for source in DiscoverySource::ALL.iter().filter(|source| source.is_reported()) {

@@ -32,7 +32,7 @@ pub(super) async fn without_id(Path(kind): Path<String>) -> Response {
     refusal(StatusCode::NOT_FOUND, text)
 }
 
-/// Health of one object's nodes, or 404 if the object does not exist or has no checks.
+/// Returns the health of one object's nodes, or 404 if the object does not exist or has no checks.
 pub(super) async fn one(
     State(introspection): State<Introspection>,
     Path((name, id)): Path<(String, String)>,

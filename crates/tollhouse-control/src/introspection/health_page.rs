@@ -18,7 +18,7 @@ const FOOT: &str = "</table>\n</body>\n</html>\n";
 /// Row background of a node that gets no requests.
 const NOT_SERVING: &str = " bgcolor=\"#FF0000\"";
 
-/// The page, with one row per node.
+/// Returns the page, with one row per node.
 pub(super) fn render(reports: &[HealthReport]) -> String {
     let mut page = HEAD.to_owned();
     let nodes = reports.iter().flat_map(|report| report.nodes.iter().map(move |it| (report, it)));
@@ -57,7 +57,7 @@ fn word(status: Status) -> &'static str {
     }
 }
 
-/// Text escaped for HTML, because users choose the names of objects and hosts.
+/// Returns the text, escaped for HTML, because users choose the names of objects and hosts.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -66,10 +66,10 @@ impl SideListeners {
 /// request every minute.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
 
-/// Time for requests in progress to finish after the stop.
+/// Maximum time for requests in progress to finish after the stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Time to wait for a side port that a leaving predecessor still holds.
+/// Maximum wait for a side port that a leaving predecessor still holds.
 const PORT_WAIT: Duration = Duration::from_secs(5);
 
 /// Starts all side listeners of the bootstrap file.
@@ -133,8 +133,8 @@ fn metrics_page(introspection: Introspection) -> Router {
         .with_state(introspection)
 }
 
-/// TLS settings of a listener for operators; `None` without a certificate. `name` is the prefix of
-/// its settings.
+/// Returns the TLS settings of a listener for operators; `None` without a certificate. `name` is
+/// the prefix of its settings.
 ///
 /// # Errors
 /// If a file cannot be read or is not a valid certificate, key or CA.
@@ -142,11 +142,11 @@ pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Op
     read_tls(name, tls, ListenerTls::from_pem)
 }
 
-/// TLS settings of the Admin API, which answers clients without a valid certificate with the
-/// reason, as APISIX does.
+/// Returns the TLS settings of the Admin API, which answers clients without a valid certificate
+/// with the reason, as APISIX does.
 ///
 /// # Errors
-/// As [`tls`].
+/// For the reasons of [`tls`].
 pub(crate) fn admin_tls(tls: &bootstrap::ListenerTls) -> anyhow::Result<Option<ListenerTls>> {
     read_tls("admin.tls", tls, ListenerTls::answering_strangers)
 }

@@ -20,7 +20,7 @@ pub(super) struct StoredObject {
     pub modified: u64,
 }
 
-/// The object as the control API shows it.
+/// Returns the object as the control API shows it.
 pub(super) fn to_json(kind: Kind, object: StoredObject) -> Value {
     let StoredObject { key, id, value, created, modified } = object;
     let value = completed(kind, &id, value);
@@ -37,13 +37,13 @@ pub(super) fn to_json(kind: Kind, object: StoredObject) -> Value {
     })
 }
 
-/// Singular name of a kind, for paths and messages.
+/// Returns the singular name of a kind, for paths and messages.
 pub(super) fn singular(kind: Kind) -> &'static str {
     kind.plural().strip_suffix('s').unwrap_or(kind.plural())
 }
 
-/// The value with schema defaults, its id, and nodes as a list. Certificates lose their private
-/// fields.
+/// Returns the value with schema defaults, its id, and nodes as a list. Certificates lose their
+/// private fields.
 pub(super) fn completed(kind: Kind, id: &str, mut value: Value) -> Value {
     if let Some(core) = schema::core(singular(kind)) {
         core.schema().apply_defaults(&mut value);

@@ -102,7 +102,8 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
     })
 }
 
-/// Plugin metadata is shown without the wrapper that other objects have.
+/// Converts an object to JSON. Plugin metadata is shown without the wrapper that other objects
+/// have.
 fn to_json(kind: Kind, object: StoredObject) -> Value {
     match kind {
         Kind::PluginMetadata => object_view::completed(kind, &object.id, object.value),
@@ -194,7 +195,7 @@ fn document_object(
     Some(hidden(introspection, kind, stored))
 }
 
-/// The object with its secrets sealed.
+/// Returns the object with its secrets sealed.
 fn hidden(introspection: &Introspection, kind: Kind, mut object: StoredObject) -> StoredObject {
     let at = ObjectRef::new(kind, &object.id);
     sealing::hide(at, &mut object.value, &introspection.catalogue, &introspection.keyring);

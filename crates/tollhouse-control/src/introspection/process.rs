@@ -9,7 +9,8 @@ use serde_json::json;
 use super::reply::{found, no_such_page};
 use super::state::Introspection;
 
-/// Revision and problems of the configuration in service, readiness, and parts that are down.
+/// Returns the revision and problems of the configuration in service, readiness, and parts that are
+/// down.
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {
     let mut status = introspection.configuration.status();
     let outages = introspection.outages.list();
@@ -27,7 +28,7 @@ pub(super) async fn findings(State(introspection): State<Introspection>) -> Resp
     found(&json!({ "findings": board.to_json() }))
 }
 
-/// Identity of this gateway; 404 if the `server-info` plugin is off.
+/// Returns the identity of this gateway; 404 if the `server-info` plugin is off.
 pub(super) async fn server_info(State(introspection): State<Introspection>) -> Response {
     let Some(info) = introspection.server_info else {
         return no_such_page(State(introspection)).await;
@@ -42,12 +43,12 @@ pub(super) async fn server_info(State(introspection): State<Introspection>) -> R
     }))
 }
 
-/// Accepted without effect, because freed memory needs no collection.
+/// Accepts the call without effect, because freed memory needs no collection.
 pub(super) async fn collect_garbage() -> Response {
     StatusCode::OK.into_response()
 }
 
-/// Accepted without effect, because plugins are compiled in.
+/// Accepts the call without effect, because plugins are compiled in.
 pub(super) async fn reload_plugins() -> Response {
     "done".into_response()
 }

@@ -13,17 +13,17 @@ pub(super) fn json_reply(status: StatusCode, value: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// JSON response with status 200.
+/// Returns a JSON response with status 200.
 pub(super) fn found(value: &Value) -> Response {
     json_reply(StatusCode::OK, value)
 }
 
-/// Error response, with the text as `error_msg`.
+/// Returns an error response, with the text as `error_msg`.
 pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
     json_reply(status, &json!({ "error_msg": text.into() }))
 }
 
-/// HTML page with status 404, for an unknown path or method.
+/// Returns an HTML page with status 404, for an unknown path or method.
 pub(super) async fn no_such_page(State(introspection): State<Introspection>) -> Response {
     let page = introspection.brand.page("404 Not Found");
     (StatusCode::NOT_FOUND, Html(page)).into_response()

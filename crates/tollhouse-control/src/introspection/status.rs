@@ -27,7 +27,7 @@ pub(super) async fn ready(State(introspection): State<Introspection>) -> Respons
 }
 
 impl Introspection {
-    /// Reason why the process should get no traffic; `None` if it is ready.
+    /// Returns the reason why the process should get no traffic; `None` if it is ready.
     pub(super) fn why_unready(&self) -> Option<String> {
         if !self.configuration.is_ready() {
             return Some("worker id: 0 has not received configuration".to_owned());

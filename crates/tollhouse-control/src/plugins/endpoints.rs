@@ -15,7 +15,7 @@ use crate::metrics::MetricsPage;
 /// Path of the metrics page on the data plane; the same as APISIX's.
 pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 
-/// Endpoints of the enabled plugins. `id` identifies this gateway.
+/// Returns the endpoints of the enabled plugins. `id` identifies this gateway.
 pub fn for_plugins(
     catalogue: &Catalogue,
     id: &str,
@@ -37,7 +37,7 @@ pub fn for_plugins(
     endpoints
 }
 
-/// Connection and request counts in nginx's terms, with numbers as text.
+/// Returns the connection and request counts in nginx's terms, with numbers as text.
 fn node_status(id: &str, seen: Downstream) -> EndpointReply {
     let text = |number: u64| number.to_string();
     let active = u64::try_from(seen.open).unwrap_or(0);

@@ -124,7 +124,7 @@ impl Cores {
     }
 }
 
-/// Numbers of the CPU cores that this process may use.
+/// Returns the numbers of the CPU cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()

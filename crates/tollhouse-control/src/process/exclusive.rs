@@ -138,22 +138,22 @@ impl ExclusiveParts {
         &self.source
     }
 
-    /// The feed of changes, if it is open.
+    /// Returns the feed of changes, if it is open.
     pub fn feed(&self) -> Option<&Feed> {
         self.feed.as_ref()
     }
 
-    /// The Admin API, if it is running.
+    /// Returns the Admin API, if it is running.
     pub fn admin(&self) -> Option<&RunningAdmin> {
         self.admin.as_ref()
     }
 
-    /// ShenYu's admin, if it is running.
+    /// Returns ShenYu's admin, if it is running.
     pub fn shenyu_admin(&self) -> Option<&RunningShenyuAdmin> {
         self.shenyu_admin.as_ref()
     }
 
-    /// The registry, if it is running.
+    /// Returns the registry, if it is running.
     pub fn registry(&self) -> Option<&RunningRegistry> {
         self.registry.as_ref()
     }

@@ -19,7 +19,7 @@ use crate::registry::RegistrySockets;
 /// Name of the Unix socket in the data folder.
 const FILE: &str = "handover.sock";
 
-/// Path of the Unix socket on which a successor connects.
+/// Returns the path of the Unix socket on which a successor connects.
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
@@ -65,7 +65,7 @@ fn parts_of(legacy: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// Revision of the configuration that a predecessor serves; 0 without one.
+/// Returns the revision of the configuration that a predecessor serves; 0 without one.
 pub fn revision(inheritance: Option<&handover::Inheritance>) -> u64 {
     inheritance.map_or(0, |from| parts_of(&from.legacy).0)
 }
@@ -111,9 +111,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Relation to a process that holds the exclusive parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predecessor {
-    /// No predecessor: a part that is in use belongs to an unrelated process.
+    /// The data folder has no predecessor: an exclusive part that is in use belongs to an unrelated
+    /// process.
     None,
-    /// A predecessor, which releases everything once it knows that this process is starting.
+    /// A predecessor exists. It releases the exclusive parts when it learns that this process is
+    /// starting.
     Leaving,
 }
 
@@ -133,8 +135,8 @@ pub fn inherit(
     })
 }
 
-/// TLS session ticket keys: the predecessor's, so that clients can resume their sessions, or new
-/// ones.
+/// Returns the TLS session ticket keys: the predecessor's, so that clients can resume their
+/// sessions, or new ones.
 ///
 /// # Errors
 /// If the system's random number generator is unavailable.
@@ -204,7 +206,7 @@ fn hand_over(
     if events.blocking_send(Succession::Asked(ready)).is_err() {
         return Continuation::Over;
     }
-    // An error means that the control side is ending and releases everything anyway.
+    // An error means that the control side is ending and releases all parts anyway.
     let _ = released.blocking_recv();
     let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();

@@ -26,7 +26,7 @@ fn send(text: &str) {
     }
 }
 
-/// Socket address: a path, or after `@` an abstract name.
+/// Returns the socket address: a path, or after `@` an abstract name.
 fn address(name: &str) -> std::io::Result<SocketAddr> {
     match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -72,18 +72,19 @@ impl Sockets {
         Ok(Self { http, proxied, unix, streams })
     }
 
-    /// Addresses of HTTP listeners.
+    /// Returns the address of each HTTP listener with its transport (plain or TLS). Listeners that
+    /// expect PROXY headers are included, Unix sockets are not.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
         let all = self.http.iter().chain(&self.proxied);
         all.map(|entrance| (entrance.address(), entrance.transport)).collect()
     }
 
-    /// Unix sockets on which HTTP is served.
+    /// Returns the Unix sockets on which HTTP is served.
     pub fn unix_paths(&self) -> Vec<UnixPath> {
         self.unix.iter().map(|listeners| listeners.path).collect()
     }
 
-    /// Addresses of stream listeners, each with `tcp` or `udp`.
+    /// Returns the addresses of stream listeners, each with `tcp` or `udp`.
     pub fn stream_addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let address = |(_, sockets): &(StreamOptions, StreamSockets)| match sockets {
             StreamSockets::Tcp(listeners) => ("tcp", listeners.address),
@@ -194,7 +195,7 @@ impl Source<'_> {
     }
 }
 
-/// Stream options of the data plane for a listener in the bootstrap file.
+/// Returns the stream options of the data plane for a listener in the bootstrap file.
 fn options(listener: &StreamListen) -> StreamOptions {
     StreamOptions {
         tls: match listener.tls {

@@ -72,7 +72,8 @@ impl fmt::Debug for RedisBeats {
     }
 }
 
-/// The channel from the bootstrap file; `None` without a Redis URL. It connects on first use.
+/// Returns the channel from the bootstrap file; `None` without a Redis URL. It connects on first
+/// use.
 ///
 /// # Errors
 /// If a URL is invalid. The text does not repeat the URL, because it contains a password.
@@ -164,7 +165,8 @@ impl RedisBeats {
         self.run(&keep).await
     }
 
-    /// Rounds of a node after the number `after`; only the newest round if it is `None`.
+    /// Reads the rounds of a node after the number `after`; only the newest round if `after` is
+    /// `None`.
     async fn read(&self, node: NodeId, after: Option<u64>) -> RedisResult<Entries> {
         let mut read = match after {
             Some(_) => redis::cmd("XRANGE"),
@@ -181,7 +183,7 @@ impl RedisBeats {
     }
 }
 
-/// The number of a round, from its head. The sender assigns it.
+/// Returns the number of a round, from its head. The sender assigns it.
 fn number(round: &[u8]) -> u64 {
     round.get(2..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -61,7 +61,7 @@ impl SharedDatabase {
         Self { node: node.into(), opened: Mutex::default() }
     }
 
-    /// Name of this node for other nodes.
+    /// Returns the name of this node for other nodes.
     pub fn node(&self) -> &str {
         &self.node
     }
@@ -88,7 +88,7 @@ pub(crate) fn id_file(data_dir: &Path) -> PathBuf {
     data_dir.join(ID_FILE)
 }
 
-/// The id in the data folder; `None` if the node never used a database.
+/// Returns the id in the data folder; `None` if the node never used a database.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -121,7 +121,7 @@ async fn join(
     Ok(ClusterDatabase { store, proof })
 }
 
-/// Connection options from the bootstrap file; `None` without a database.
+/// Returns the connection options from the bootstrap file; `None` without a database.
 ///
 /// # Errors
 /// If the URL is invalid, or the CA file cannot be read.
@@ -132,7 +132,7 @@ pub fn options(bootstrap: &Bootstrap) -> anyhow::Result<Option<SqlOptions>> {
 /// Like [`options`], from settings.
 ///
 /// # Errors
-/// As [`options`].
+/// For the reasons of [`options`].
 pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<SqlOptions>> {
     let database = settings.database()?;
     let Some(database) = database else { return Ok(None) };

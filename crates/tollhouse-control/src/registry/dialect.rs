@@ -45,7 +45,8 @@ impl RegistryDialect for PolarisDialect {
     }
 }
 
-/// A message as JSON; `null` if the bytes are invalid, which only happens in a damaged store.
+/// Returns a message as JSON; `null` if the bytes are invalid, which only happens in a damaged
+/// store.
 fn message_to_json(name: &str, message: &[u8]) -> Value {
     let descriptor = descriptors().get_message_by_name(name).expect("it is in the schema");
     let text = json::print(&descriptor, message).ok();

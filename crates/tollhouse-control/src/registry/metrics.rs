@@ -39,7 +39,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Page of the registry's own listener, with Polaris' names where they exist.
+    /// Returns the page of the registry's own listener, with Polaris' names where they exist.
     pub fn polaris_page(&self) -> String {
         let mut page = Exposition::new(Format::Text);
         let mut page = Page(&mut page);
@@ -82,7 +82,7 @@ impl RegistrySlot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
-    /// The running registry.
+    /// Returns the running registry, if any.
     pub fn registry(&self) -> Option<Registry> {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sources.as_ref().map(|sources| sources.registry.clone())
@@ -211,13 +211,13 @@ impl Page<'_> {
     }
 }
 
-/// Number of open connections over gRPC.
+/// Returns the number of open connections over gRPC.
 fn open_connections(counts: &grpc::Counts) -> u64 {
     counts.connections.get().saturating_sub(counts.connections_ended.get())
 }
 
-/// Namespaces sorted by name, with their counts. Those beyond the limit are added up. Names need no
-/// escaping.
+/// Returns the namespaces sorted by name, with their counts. Those beyond the limit are added up.
+/// Names need no escaping.
 fn namespaces(state: &State) -> Vec<(String, Counts, u32)> {
     let mut all: Vec<_> = state.namespaces().collect();
     all.sort_by(|first, second| first.namespace.name.cmp(&second.namespace.name));

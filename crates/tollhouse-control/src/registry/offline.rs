@@ -112,7 +112,7 @@ impl StoredEntries {
         Ok(Self { source: Source::Read(entries.into_iter()), revision })
     }
 
-    /// The next entries in key order; empty at the end.
+    /// Returns the next entries in key order; empty at the end.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -131,7 +131,7 @@ impl StoredEntries {
     }
 }
 
-/// Folder of the registry's store, if it is not in a shared database.
+/// Returns the folder of the registry's store, if it is not in a shared database.
 pub fn folder(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join(FOLDER)
 }

@@ -40,8 +40,8 @@ impl RegistrySecrets {
     }
 }
 
-/// Files of generated secrets that operators give to registry clients, each with a label. The
-/// account's token is left out, because a login returns it.
+/// Returns the files of generated secrets that operators give to registry clients, each with a
+/// label. The account's token is left out, because a login returns it.
 pub fn files(bootstrap: &Bootstrap) -> Vec<(String, PathBuf)> {
     let settings = &bootstrap.registry;
     let password = format!("Registry password of {}", settings.user);

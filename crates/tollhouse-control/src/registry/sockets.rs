@@ -26,7 +26,7 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// Start without a predecessor, so that sockets must be opened.
+    /// Returns a takeover without a predecessor, so that sockets must be opened.
     pub fn none() -> Self {
         Self { predecessor: Predecessor::None, sockets: RegistrySockets::default() }
     }
@@ -40,7 +40,8 @@ impl RegistrySockets {
         Self(addresses.flat_map(|address| inheritance.take(*address)).collect())
     }
 
-    /// Listeners for an address: existing sockets if there are any, else newly bound ones.
+    /// Returns the listeners for an address: existing sockets if there are any, else newly bound
+    /// ones.
     pub(super) fn listen(
         &mut self,
         address: SocketAddr,

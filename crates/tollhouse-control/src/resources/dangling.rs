@@ -59,7 +59,7 @@ impl Dangling {
         }
     }
 
-    /// The problem of each dangling reference.
+    /// Returns the problem of each dangling reference.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.values()
     }

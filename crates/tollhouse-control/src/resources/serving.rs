@@ -21,7 +21,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// State before the first configuration.
+    /// Returns the state before the first configuration.
     pub fn new(drivers: Drivers) -> Self {
         let documents = Arc::new(watch::Sender::new(Arc::default()));
         Self { drivers, configuration: Arc::default(), documents }

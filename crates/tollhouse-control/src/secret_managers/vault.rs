@@ -39,7 +39,7 @@ fn unknown(reason: impl std::fmt::Display) -> NoFields {
     NoFields::Unknown(reason.to_string())
 }
 
-/// Request path. Paths that lead out of the prefix are refused.
+/// Returns the request path. Paths that lead out of the prefix are refused.
 fn target(vault: &Vault, path: &str) -> Result<String, NoFields> {
     let parts = vault.prefix.split('/').chain(path.split('/'));
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty() && *part != ".").collect();

@@ -214,7 +214,7 @@ async fn seal_anew(
     Ok(())
 }
 
-/// Record with the newest key only, because no value needs another.
+/// Returns the record with the newest key only, because no value needs another.
 fn record_for(keyring: &Keyring) -> Value {
     record(keyring.ids().take(1).map(str::to_owned).collect(), keyring.form())
 }

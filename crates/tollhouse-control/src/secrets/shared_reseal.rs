@@ -27,7 +27,7 @@ const OBJECTS_MAX: usize = 50;
 /// Bytes of a commit reserved for its conditions: as many keys, of 1 KiB each.
 const CONDITIONS_BYTES: usize = 64 * 1024;
 
-/// Time after which another run may start if this one dies.
+/// Duration after which another run may start if this one is killed.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Interval between renewals of the lease.
@@ -54,7 +54,7 @@ pub struct SharedSecrets<'a> {
 pub enum ApisixNodes {
     /// APISIX nodes may read the store; values that they can read must stay readable for them.
     Respected,
-    /// No APISIX nodes read the store.
+    /// The store is not read by APISIX nodes.
     None,
 }
 
@@ -80,8 +80,8 @@ impl ResealReport {
 }
 
 impl SharedSecrets<'_> {
-    /// Re-encrypts all secrets. After each commit, `told` gets the number of written objects and
-    /// the total.
+    /// Re-encrypts all secrets. After each commit, `told` is called with the number of written
+    /// objects and the total.
     ///
     /// # Errors
     /// If APISIX nodes would lose access to values, another run is active, or the store cannot be
@@ -121,7 +121,7 @@ impl SharedSecrets<'_> {
         self.bootstrap.admin.prefix.trim_end_matches('/')
     }
 
-    /// Key that exists while a run is active.
+    /// Returns the key that exists while a run is active.
     fn marker(&self) -> String {
         format!("{}/tollhouse/reseal", self.prefix())
     }

@@ -20,8 +20,8 @@ pub struct ShenyuStore {
     keyring: Arc<Keyring>,
 }
 
-/// The keyring for ShenYu's objects. APISIX nodes never read them, so that the marked form, which
-/// identifies sealed values reliably, is always used.
+/// Returns the keyring for ShenYu's objects. APISIX nodes never read them, so that the marked form,
+/// which identifies sealed values reliably, is always used.
 fn for_shenyu(keyring: &Keyring) -> Keyring {
     keyring.clone().with_form(Form::Marked)
 }
@@ -41,7 +41,7 @@ impl ShenyuStore {
     }
 }
 
-/// The entry with its secrets in plain text. Secrets that no key opens are logged.
+/// Returns the entry with its secrets in plain text. Secrets that no key opens are logged.
 pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
     let Ok(object) = std::str::from_utf8(&entry.value) else { return entry };
     let opening = sealing::open(&entry.key, object, keyring);

@@ -121,7 +121,7 @@ impl Descriptors {
     }
 }
 
-/// Share of each of `count` listeners.
+/// Returns the share of each of `count` listeners.
 fn share_of(all: usize, count: usize, max: usize) -> usize {
     all.checked_div(count).map_or(0, |each| each.clamp(4, max))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Assumed memory if the machine's is unknown: small enough for any machine.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 
-/// Memory that this process may use, in bytes.
+/// Returns the memory that this process may use, in bytes.
 pub fn usable_bytes() -> u64 {
     let machine = read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -26,8 +26,8 @@ fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Possible limit files of the groups in `/proc/self/cgroup` and their parents, for cgroup v2 and
-/// v1.
+/// Returns the possible limit files of the groups in `/proc/self/cgroup` and their parents, for
+/// cgroup v2 and v1.
 fn limit_files(groups: &str, root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

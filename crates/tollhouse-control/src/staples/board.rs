@@ -62,7 +62,7 @@ pub(super) struct StatusQuery {
 }
 
 impl StatusQuery {
-    /// Id of the object that has the certificate.
+    /// Returns the id of the object that has the certificate.
     pub(super) fn ssl(&self) -> &str {
         &self.key.ssl
     }
@@ -78,13 +78,14 @@ pub enum StapleState {
     Stapled,
     /// A staple is served, but the last attempt to renew it failed.
     RenewalFailing,
-    /// No staple yet; a query is pending.
+    /// The certificate has no staple yet; a query is pending.
     Asking,
-    /// No staple, and the last attempt failed.
+    /// The certificate has no staple, and the last attempt failed.
     Failing,
     /// The responder reports the certificate as revoked.
     Revoked,
-    /// No staple, because the certificate names no responder and the object contains no answer.
+    /// The certificate has no staple, because it names no responder and the object contains no
+    /// answer.
     None,
 }
 
@@ -209,7 +210,7 @@ impl Board {
         self.entries.keys().map(|key| key.certificate).collect()
     }
 
-    /// The OCSP answer in use for the query's certificate.
+    /// Returns the OCSP answer in use for the query's certificate, if any.
     pub(super) fn held(&self, asked: &StatusQuery) -> Option<Arc<[u8]>> {
         let active = self.entries.get(&asked.key)?.held.as_ref()?;
         Some(Arc::clone(&active.staple.answer))
@@ -263,18 +264,19 @@ impl Board {
         outcome.map(|_| ())
     }
 
-    /// Time of the next due query; `None` while the limit of concurrent queries is reached.
+    /// Returns the time of the next due query; `None` while the limit of concurrent queries is
+    /// reached.
     pub(super) fn next_look(&self) -> Option<i64> {
         let may_ask = self.asked < ASKED_AT_ONCE_MAX;
         self.due.first().filter(|_| may_ask).map(|(due, _)| *due)
     }
 
-    /// Number of certificates with a valid staple.
+    /// Returns the number of certificates with a valid staple.
     pub(super) fn stapled(&self, now: i64) -> usize {
         self.entries.values().filter(|entry| entry.held_at(now).is_some()).count()
     }
 
-    /// State of all certificates, sorted by object.
+    /// Returns the state of all certificates, sorted by object.
     pub(super) fn report(&self, now: i64) -> Vec<StapleView> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| *key);
@@ -398,7 +400,7 @@ impl Entry {
         Err(FailureReport { code, detail, is_first, is_refused })
     }
 
-    /// Wait before the next attempt, in seconds.
+    /// Returns the delay before the next attempt, in seconds.
     fn retry_s(&self) -> i64 {
         let says_nothing_good = self
             .failure
@@ -415,7 +417,7 @@ impl Entry {
         self.identity.chain().first().is_some_and(|own| requires_staple(own))
     }
 
-    /// The staple, unless it has expired by `now`.
+    /// Returns the staple, unless it has expired by `now`.
     fn held_at(&self, now: i64) -> Option<&ActiveStaple> {
         self.held.as_ref().filter(|held| now < held.staple.until_unix_s)
     }
@@ -451,8 +453,8 @@ impl Entry {
     }
 }
 
-/// Time of the next renewal: at half of the validity, but between the shortest and the longest
-/// interval.
+/// Returns the time of the next renewal: at half of the validity, but between the shortest and the
+/// longest interval.
 fn next_refresh(answer: StatusAnswer, now: i64) -> i64 {
     let half = answer.since_unix_s + (answer.until_unix_s - answer.since_unix_s) / 2;
     half.clamp(now + REFRESH_MIN_S, now + REFRESH_MAX_S)

@@ -32,7 +32,8 @@ impl StapleFolder {
         Self { folder: data_dir.join(FOLDER) }
     }
 
-    /// The stored answer for a certificate. Opens one file, which usually does not exist.
+    /// Returns the stored answer for a certificate, if any. Opens one file, which usually does not
+    /// exist.
     pub(super) fn load(&self, certificate: &Fingerprint) -> Option<Vec<u8>> {
         let mut answer = Vec::new();
         let file = File::open(self.path(certificate)).ok()?;

@@ -27,11 +27,11 @@ pub(super) enum Kind {
 /// Sources in which a setting is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In files and on the command line.
+    /// The key is accepted in configuration files and on the command line.
     Anywhere,
-    /// On the command line only.
+    /// The key is accepted on the command line only.
     Line,
-    /// In configuration files only.
+    /// The key is accepted in configuration files only.
     File,
 }
 

@@ -113,7 +113,8 @@ impl Settings {
         }
     }
 
-    /// Returns a time. A number in a file is nanoseconds.
+    /// Returns the duration of a setting; `None` if it is unset. A number counts nanoseconds, a
+    /// text has a unit (`10s`).
     pub(super) fn time(&self, key: &str) -> Result<Option<Duration>, BenchError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let time = match value {
@@ -127,7 +128,7 @@ impl Settings {
         time.map(Some).map_err(|why| self.error(key, why))
     }
 
-    /// Returns a time; 0 counts as missing.
+    /// Returns the duration of a setting as [`Self::time`] does; 0 counts as unset.
     pub(super) fn time_above_zero(&self, key: &str) -> Result<Option<Duration>, BenchError> {
         Ok(self.time(key)?.filter(|time| !time.is_zero()))
     }

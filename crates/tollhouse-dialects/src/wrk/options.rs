@@ -46,7 +46,8 @@ pub enum Detail {
     Summary,
     /// Print the main distribution of the tool.
     Latency,
-    /// Also the distribution that ignores the late sending of requests.
+    /// Print both distributions: the main one, and the one that ignores that requests were sent
+    /// late.
     Both,
 }
 

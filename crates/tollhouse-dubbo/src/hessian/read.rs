@@ -63,7 +63,8 @@ pub struct Reader<'a> {
     classes: Vec<Class>,
     types: Vec<Rc<str>>,
     nodes: Vec<Node>,
-    /// Nodes that references may refer to, in the order of the protocol.
+    /// Indices into `nodes` of the values that references can name, in order of appearance: a
+    /// reference contains a position in this list.
     shared: Vec<usize>,
     values: usize,
     text_bytes: usize,
@@ -168,7 +169,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Decodes a value and returns its index.
+    /// Decodes the next value into `nodes` and returns its index there. `depth` is the nesting
+    /// depth.
     fn value_at(&mut self, depth: usize) -> Result<usize, ReadError> {
         if depth > DEPTH_MAX {
             return Err(ReadError::TooLarge("it is nested too deeply"));

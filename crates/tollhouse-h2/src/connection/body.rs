@@ -12,7 +12,8 @@ use crate::{ConnectionError, ErrorCode, StreamId};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DataFrame {
     stream: StreamId,
-    /// Bytes of data still to come; includes the padding until its length is known.
+    /// Number of bytes of DATA that have not arrived yet; includes the padding until its length is
+    /// known.
     left: u32,
     padding: u32,
     ends: bool,
@@ -23,7 +24,7 @@ pub(super) struct DataFrame {
 enum Step {
     /// The pad length octet comes next.
     PadLength,
-    /// Lengths are known but not yet checked.
+    /// The lengths are known but not checked yet.
     Check,
     Data,
 }
@@ -32,7 +33,7 @@ enum Step {
 enum Recipient {
     Stream(StreamId),
     Nobody,
-    /// No recipient, and the stream is reset.
+    /// The DATA has no recipient, and the stream is reset.
     Fault(StreamId, ErrorCode),
 }
 
@@ -47,8 +48,8 @@ impl Connection {
         if is_padded && header.length == 0 {
             return Err(ConnectionError::frame_size("DATA too short for its flags"));
         }
-        // Done before the recipient is known: frames of closed streams count too, otherwise the two
-        // sides' windows would drift apart.
+        // The window is charged before the recipient is known, because frames of closed streams
+        // count too. Otherwise the two sides' windows would differ.
         self.charge_connection(header.length)?;
         match self.recipient(header)? {
             Recipient::Stream(stream) => {

@@ -241,7 +241,7 @@ impl Connection {
         Ok(Some(Event::Request { stream: id, ends: ends == EndStream::Yes }))
     }
 
-    /// The DATA bytes that a request declares; none for CONNECT, which carries a tunnel.
+    /// Returns the DATA bytes that a request declares; none for CONNECT, which carries a tunnel.
     fn request_body(&self, ends: EndStream) -> Result<Option<u64>, Malformed> {
         let length = self.check.content_length.filter(|_| self.check.method != Method::Connect);
         if ends == EndStream::Yes && length.is_some_and(|length| length > 0) {
@@ -374,7 +374,7 @@ impl Connection {
     }
 }
 
-/// The stream number in the five priority octets.
+/// Returns the stream number in the five priority octets.
 pub(super) fn dependency(priority: &[u8; 5]) -> u32 {
     let [d0, d1, d2, d3, _] = *priority;
     u32::from_be_bytes([d0, d1, d2, d3]) & frame::U31_MAX

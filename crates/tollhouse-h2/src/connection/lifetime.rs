@@ -147,7 +147,7 @@ impl Connection {
                 || self.streams.len() > 0)
     }
 
-    /// A stream with pending DATA that the peer has blocked for too long.
+    /// Returns a stream with pending DATA that the peer has blocked for too long, if any.
     fn stalled_stream(&self) -> Option<StreamId> {
         let is_stalled = |stream: &crate::stream::Stream| {
             let is_closed = stream.waiting == Waiting::ForWindow

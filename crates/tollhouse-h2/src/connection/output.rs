@@ -16,7 +16,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Writes what every connection begins with.
+    /// Writes the preface (as a client) and the first SETTINGS, with which every connection begins.
     pub(super) fn begin(&mut self, role: Role, settings: &Settings) {
         if role == Role::Client {
             self.bytes.extend_from_slice(PREFACE);
@@ -41,7 +41,7 @@ impl Output {
 }
 
 impl Connection {
-    /// Bytes to write to the transport next.
+    /// Returns the bytes to write to the transport next.
     #[inline]
     pub fn output(&self) -> &[u8] {
         &self.output.bytes[self.output.start..]
@@ -71,7 +71,7 @@ impl Connection {
         self.failure.is_none() && self.output.len() <= self.limits.output_bytes_max
     }
 
-    /// Room for DATA in the output, in bytes.
+    /// Returns the room for DATA in the output, in bytes.
     #[inline]
     pub(super) fn output_room(&self) -> usize {
         self.limits.output_bytes.saturating_sub(self.output.len())

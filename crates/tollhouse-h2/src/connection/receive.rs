@@ -22,7 +22,7 @@ enum Reading {
     /// The payload of a frame that is handled once complete.
     Payload(FrameHeader),
     Data(DataFrame),
-    /// This many bytes to be ignored.
+    /// The rest of an ignored frame: this number of bytes.
     Skip(u32),
 }
 
@@ -222,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Counts a frame that carries nothing.
+    /// Counts a frame without content.
     pub(super) fn take_empty_frame(&mut self) -> Result<(), ConnectionError> {
         if self.buckets.empty_frames.take(self.limits.empty_frames, self.now_ms) {
             return Ok(());

@@ -24,7 +24,8 @@ pub enum SendError {
     OutOfOrder,
     /// A field that is not allowed in the message.
     Field(Malformed),
-    /// No stream can be opened now: the peer's limit is reached, or the connection is closing.
+    /// A stream cannot be opened now, because the peer's limit is reached or the connection is
+    /// closing.
     NoStream,
 }
 
@@ -152,7 +153,7 @@ impl Connection {
         Ok(allowed)
     }
 
-    /// Bytes of DATA that a stream could send now.
+    /// Returns the bytes of DATA that a stream could send now.
     pub fn send_capacity(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(id) else { return 0 };
         let window = stream.send_window.min(self.windows.send).max(0);
@@ -174,9 +175,9 @@ impl Connection {
         }
     }
 
-    /// The stream that should now send the DATA that [`Connection::send_data`] did not accept. Call
-    /// it after receiving or writing bytes, until it returns `None`. A stream that it names should
-    /// send; otherwise it is not named again.
+    /// Returns the stream that should now send the DATA that [`Connection::send_data`] did not
+    /// accept. Call it after receiving or writing bytes, until it returns `None`. A stream that it
+    /// names should send; otherwise it is not named again.
     ///
     /// The most urgent stream comes first (RFC 9218 §10). Among streams of equal urgency,
     /// non-incremental ones are ordered by their number, incremental ones take turns.
@@ -205,7 +206,8 @@ impl Connection {
         Some(id)
     }
 
-    /// Stops waiting to send a stream's DATA, because none will be sent.
+    /// Removes a stream from the list of streams that wait to send DATA. Must be called if the
+    /// stream will send no more DATA.
     pub fn forget_waiting(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.waiting_since_ms = None;
@@ -252,7 +254,7 @@ impl Connection {
         );
     }
 
-    /// The state of our side of the stream, or an error if it can send nothing more.
+    /// Returns the state of our side of the stream, or an error if it can send nothing more.
     fn sending(&self, id: StreamId) -> Result<Half, SendError> {
         let stream = self.streams.get(id).filter(|_| self.failure.is_none());
         let sending = stream.map(|stream| stream.sending).filter(|half| *half != Half::Closed);

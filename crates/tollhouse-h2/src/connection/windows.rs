@@ -15,7 +15,7 @@ use crate::{ConnectionError, Role, StreamId};
 const BUDGET_STEP_BYTES: u64 = 64 << 10;
 
 impl Settings {
-    /// Bytes by which a peer that does not know our initial window yet may exceed it.
+    /// Returns the bytes by which a peer that does not know our initial window yet may exceed it.
     pub(super) fn early_slack(&self) -> i32 {
         WINDOW_BYTES_DEFAULT.saturating_sub(self.initial_window_bytes) as i32
     }
@@ -97,7 +97,7 @@ impl Connection {
         frame::write_window_update(&mut self.output.bytes, id.number(), increment);
     }
 
-    /// The number of bytes to widen a stream's window by, reserved from the budgets.
+    /// Returns the number of bytes to widen a stream's window by, reserved from the budgets.
     fn widening(&mut self, id: StreamId) -> u32 {
         let Some(stream) = self.streams.get(id) else { return 0 };
         let most = self.limits.stream_window_bytes_max.min(frame::U31_MAX / 2);
@@ -127,13 +127,15 @@ impl Connection {
         }
     }
 
-    /// Reserves from the budget what windows grown by `growth` and unread bytes need.
+    /// Reserves the bytes from the budget that windows grown by `growth` and unread data need.
+    /// Returns false if the budget is exhausted.
     fn reserve(&mut self, growth: u32) -> bool {
         let wanted = u64::from(growth).max(self.unread_beyond_free());
         wanted == self.windows.budget.bytes() || self.windows.budget.resize(wanted)
     }
 
-    /// Unread bytes to reserve from the budget, rounded up to steps so that it changes rarely.
+    /// Returns the unread bytes to reserve from the budget, rounded up to steps so that it changes
+    /// rarely.
     fn unread_beyond_free(&self) -> u64 {
         if self.role == Role::Client {
             return 0;

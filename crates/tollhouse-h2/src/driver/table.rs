@@ -23,14 +23,14 @@ impl<S> StreamTable<S> {
         &mut self.0[slot].insert((stream, state)).1
     }
 
-    /// The state of a stream.
+    /// Returns the state of a stream; `None` if it was removed.
     #[inline]
     pub fn get(&self, stream: StreamId) -> Option<&S> {
         let (id, state) = self.0.get(stream.slot())?.as_ref()?;
         (*id == stream).then_some(state)
     }
 
-    /// The state of a stream, mutable.
+    /// Returns the state of a stream for changes; `None` if it was removed.
     #[inline]
     pub fn get_mut(&mut self, stream: StreamId) -> Option<&mut S> {
         let (id, state) = self.0.get_mut(stream.slot())?.as_mut()?;
@@ -50,7 +50,7 @@ impl<S> StreamTable<S> {
         }
     }
 
-    /// The streams in the order of their slots.
+    /// Returns the streams in the order of their slots.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut S)> {
         self.0.iter_mut().flatten().map(|(stream, state)| (*stream, state))
     }

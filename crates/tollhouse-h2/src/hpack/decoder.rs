@@ -52,7 +52,7 @@ impl Decoder {
         self.must_shrink = self.table.size_max() > self.limit as usize;
     }
 
-    /// Heap memory it holds, in bytes.
+    /// Returns the heap memory in use, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.scratch.name.capacity() + self.scratch.value.capacity()
     }

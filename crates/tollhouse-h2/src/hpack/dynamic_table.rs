@@ -29,7 +29,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) kind: FieldKind,
 }
 
-/// The fields known to both sides.
+/// Fields that both sides know.
 pub(crate) struct DynamicTable {
     bytes: Vec<u8>,
     /// A ring; entry number `n` is at index `n` modulo the length.
@@ -52,7 +52,7 @@ impl DynamicTable {
         self.size_max
     }
 
-    /// Heap memory it holds, in bytes.
+    /// Returns the heap memory in use, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.places.capacity() * size_of::<Place>()
     }
@@ -67,14 +67,14 @@ impl DynamicTable {
         self.next
     }
 
-    /// The age of entry `number`, 0 for the newest; `None` if it was evicted.
+    /// Returns the age of entry `number`, 0 for the newest; `None` if it was evicted.
     #[inline]
     pub(crate) fn age(&self, number: u32) -> Option<u32> {
         let age = self.next.wrapping_sub(number).wrapping_sub(1);
         (age < self.length).then_some(age)
     }
 
-    /// The entry with this age, 0 for the newest.
+    /// Returns the entry with this age, 0 for the newest; `None` if the table has fewer entries.
     #[inline]
     pub(crate) fn get(&self, age: u32) -> Option<Entry<'_>> {
         if age >= self.length {

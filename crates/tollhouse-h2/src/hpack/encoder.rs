@@ -24,11 +24,11 @@ const SHORT_COOKIE_BYTES: usize = 20;
 /// Use of Huffman coding for literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HuffmanUse {
-    /// Never. This saves instructions and costs few bytes: a literal is sent once or twice per
-    /// connection, since repeated fields are in the table.
+    /// Values are never Huffman-encoded. This saves instructions and costs few bytes: a literal is
+    /// sent once or twice per connection, since repeated fields are in the table.
     #[default]
     Never,
-    /// Use it if the result is shorter.
+    /// Values are Huffman-encoded if the result is shorter.
     IfShorter,
 }
 
@@ -81,7 +81,7 @@ impl Encoder {
         self.table.set_size_max(size);
     }
 
-    /// Heap memory it holds, in bytes.
+    /// Returns the heap memory in use, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.lookup.as_ref().map_or(0, |_| size_of::<Lookup>())
     }

@@ -102,7 +102,8 @@ const fn fill_short(short: &mut [u16; 256], code: u32, length: u32, symbol: u16)
     }
 }
 
-/// Maximum decoded length of a string of `encoded_bytes`: no code is shorter than five bits.
+/// Returns the maximum decoded length of a string of `encoded_bytes`: no code is shorter than five
+/// bits.
 pub(crate) fn decoded_bytes_max(encoded_bytes: usize) -> usize {
     encoded_bytes * 8 / 5
 }
@@ -165,7 +166,7 @@ fn refill(window: &mut u64, bits: &mut u32, rest: &mut &[u8]) {
     }
 }
 
-/// Length and symbol of the code at the top of `window`, which has at least ten bits.
+/// Returns the length and symbol of the code at the top of `window`, which has at least ten bits.
 fn long_code(window: u64) -> (u32, u16) {
     let mut length = LONG_LENGTH_MIN;
     loop {
@@ -180,7 +181,7 @@ fn long_code(window: u64) -> (u32, u16) {
     }
 }
 
-/// Length of `text` when encoded, in bytes.
+/// Returns the length of `text` when encoded, in bytes.
 pub(crate) fn encoded_bytes(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)

@@ -86,7 +86,7 @@ pub(crate) static ENTRIES: [Entry; LENGTH] = [
     plain("www-authenticate"),
 ];
 
-/// Index of the first entry with this name.
+/// Returns the index of the first entry with this name, if any.
 #[inline]
 pub(crate) fn name_index(name: &[u8]) -> Option<u32> {
     // A `match` compiles to comparisons by length and word; a map would hash every name.
@@ -147,7 +147,7 @@ pub(crate) fn name_index(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// Index of the entry for a pseudo-header field with this value.
+/// Returns the index of the entry for a pseudo-header field with this value, if any.
 #[inline]
 pub(crate) fn pseudo_index(name: &[u8], value: &[u8]) -> Option<u32> {
     Some(match (name, value) {

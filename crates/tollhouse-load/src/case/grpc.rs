@@ -38,7 +38,7 @@ pub struct GrpcCall {
     /// Pause between the messages of a client stream.
     #[serde(with = "crate::text::optional_duration", skip_serializing_if = "Option::is_none")]
     pub stream_interval: Option<Duration>,
-    /// Time after which a streaming call is cancelled.
+    /// Duration after which a streaming call is cancelled.
     #[serde(with = "crate::text::optional_duration", skip_serializing_if = "Option::is_none")]
     pub stream_call_duration: Option<Duration>,
     /// Number of messages sent (client streams) or received (server streams) after which a

@@ -35,7 +35,7 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub phase: Phase,
-    /// Time since the first connection was opened.
+    /// Duration since the first connection was opened.
     pub elapsed: Duration,
     /// Configured hold time, and the time held so far.
     pub held: (Duration, Duration),

@@ -25,7 +25,7 @@ pub(super) enum Order {
 /// A holder's share of the connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct HoldOrder {
-    /// Never empty; connections use them in turn.
+    /// Destinations that connections use in turn; never empty.
     pub(super) destinations: Vec<SocketAddr>,
     /// Source addresses of the connections; if empty, the system chooses.
     pub(super) sources: Vec<IpAddr>,

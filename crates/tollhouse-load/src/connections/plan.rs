@@ -67,11 +67,12 @@ pub struct Listen {
 /// Source addresses of connections, which limit their number per destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sources {
-    /// Chosen by the system. On loopback, as many addresses as the number of local ports requires.
+    /// The system chooses the addresses. On loopback, as many are used as the number of local ports
+    /// requires.
     Automatic,
-    /// This many loopback addresses, from 127.0.0.1 on.
+    /// This number of loopback addresses is used, from 127.0.0.1 on.
     Loopback(u64),
-    /// Given addresses of this machine.
+    /// These addresses of this machine are used.
     Addresses(Vec<IpAddr>),
 }
 
@@ -164,7 +165,7 @@ impl Plan {
         ports_each.saturating_mul(self.on_each_port(listen)).saturating_add(DESCRIPTORS_ASIDE)
     }
 
-    /// Number of descriptors per port: its connections and the listening socket.
+    /// Returns the number of descriptors per port: its connections and the listening socket.
     fn on_each_port(&self, listen: &Listen) -> u64 {
         self.connections.div_ceil(u64::from(listen.ports.max(1))) + 1
     }

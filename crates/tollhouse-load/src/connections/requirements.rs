@@ -86,8 +86,8 @@ fn processes(holders: u64, servers: u64, limits: &Limits) -> Row {
     }
 }
 
-/// Row for the descriptors of a server process: a port belongs to one process, which needs a
-/// descriptor for each of its connections.
+/// Returns a row for the descriptors of a server process: a port belongs to one process, which
+/// needs a descriptor for each of its connections.
 fn serving(plan: &Plan, ports: u16, servers: u64, limits: &Limits) -> Row {
     let (need, have) = (plan.descriptors_serving(servers), limits.descriptors);
     let room = have.saturating_sub(DESCRIPTORS_ASIDE + 1).max(1);

@@ -77,7 +77,7 @@ fn figures(result: &CaseResult, held: &Held, paint: Paint) -> Vec<String> {
     rows.into_iter().map(|(name, text)| format!("  {name:<14}{text}")).collect()
 }
 
-/// Table of memory use at both ends and in the kernel.
+/// Returns a table of memory use at both ends and in the kernel.
 fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> {
     let heads = ["memory", "processes", "before", "held", "a connection", "CPU"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -112,12 +112,13 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
     lines
 }
 
-/// Memory per connection; unknown if too few were held for the growth to be significant.
+/// Returns the memory per connection; unknown if too few were held for the growth to be
+/// significant.
 fn each(bytes: f64, connections: u64) -> String {
     if connections < COSTED_MIN { figure::NONE.to_owned() } else { figure::memory(bytes as u64) }
 }
 
-/// Table of the course of a run, in a few rows.
+/// Returns a table of the course of a run, in a few rows.
 fn course(held: &Held, paint: Paint) -> Vec<String> {
     let heads = ["after", "open", "opened", "failed", "refused", "reset", "timed out", "lost"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -207,7 +208,7 @@ pub fn progress(progress: &Progress) -> String {
     )
 }
 
-/// Progress line of our own server end.
+/// Returns the progress line of our own server end.
 pub fn serving(addresses: &[SocketAddr], now: &HeldPoint) -> String {
     let place = match addresses {
         [first, .., last] => format!("{first} to {}", last.port()),
@@ -225,7 +226,7 @@ pub fn serving(addresses: &[SocketAddr], now: &HeldPoint) -> String {
     )
 }
 
-/// Table of limits, with remedies for those that are too low.
+/// Returns a table of limits, with remedies for those that are too low.
 pub fn limits(rows: &[Row], paint: Paint) -> Vec<String> {
     let shown = |value: u64| match value {
         u64::MAX => "no limit".to_owned(),

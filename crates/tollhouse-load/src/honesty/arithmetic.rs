@@ -72,7 +72,7 @@ fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findin
     findings.about(result, "littles-law", severity, format!("{product}; {meaning}."));
 }
 
-/// Without a mean, checks that the mean implied by the law is below the p99.
+/// Checks a result without a mean: the mean that Little's law implies must be below the p99.
 fn implied_mean(result: &CaseResult, concurrency: f64, findings: &mut Findings) {
     let implied_ns = concurrency * 1e9 / result.rate;
     let Some(p99_ns) = result.response_time.percentile_ns(99.0) else { return };
@@ -93,8 +93,8 @@ fn implied_mean(result: &CaseResult, concurrency: f64, findings: &mut Findings) 
     }
 }
 
-/// Time a connection spends per request other than waiting for the response: think time and
-/// connecting.
+/// Returns the time a connection spends per request other than waiting for the response: think time
+/// and connecting.
 fn pauses_ns(result: &CaseResult) -> f64 {
     let think_ns = match result.case.as_ref().map(|case| case.load.pace) {
         Some(Pace::Think(pause)) => pause.as_nanos() as f64,
@@ -104,7 +104,8 @@ fn pauses_ns(result: &CaseResult) -> f64 {
     think_ns + result.connect.mean_ns * result.connect.count as f64 / completed
 }
 
-/// Rate that matches the mean: of successes if they are counted, otherwise of all requests.
+/// Returns the rate that matches the mean: of successes if they are counted, otherwise of all
+/// requests.
 fn answers_a_second(result: &CaseResult) -> f64 {
     if result.counts.succeeded > 0 { result.goodput } else { result.rate }
 }

@@ -99,7 +99,7 @@ fn differences(one: &CaseResult, other: &CaseResult) -> Vec<String> {
     found
 }
 
-/// Share of requests sent on a new connection.
+/// Returns the share of requests sent on a new connection; `None` if the result does not tell.
 fn new_connections(result: &CaseResult) -> Option<f64> {
     let counts = &result.counts;
     let is_known = result.case.is_some() && counts.completed > 0 && counts.connections_opened > 0;

@@ -55,8 +55,8 @@ fn classes(result: &CaseResult) -> String {
     }
 }
 
-/// Text about responses with status 200 that failed a check: servers that send errors with status
-/// 200 deceive tools that check only the status.
+/// Returns the text about responses with status 200 that failed a check: servers that send errors
+/// with status 200 deceive tools that check only the status.
 fn wrong_answers(result: &CaseResult) -> &'static str {
     let has_ok = result.counts.statuses.keys().any(|status| status == "200" || status == "OK");
     let has_checks = result.counts.failures.get("check").is_some_and(|failed| *failed > 0);

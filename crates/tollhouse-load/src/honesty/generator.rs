@@ -145,7 +145,7 @@ fn cores_of(result: &CaseResult, role: &str) -> Option<Cores> {
 
 /// Parses the kernel's list of cores, such as `0-3,8`.
 fn core_list(text: &str) -> Option<Cores> {
-    /// More cores than any machine has; a longer list is invalid.
+    /// Maximum number of cores in a list, more than any machine has; a longer list is invalid.
     const CORES_MAX: usize = 8_192;
     let mut cores = Cores::new();
     for part in text.split(',') {

@@ -54,8 +54,9 @@ fn rate(group: &Group<'_>) -> Option<Spread> {
     Spread::from_values(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
 }
 
-/// Groups the cases of one subject with a rising number of connections, in measuring order; a new
-/// row begins where the number falls. Open loops are skipped because they have no maximum.
+/// Splits the cases, in the order measured, into series of one subject with a rising number of
+/// connections. A new series starts where the subject changes or the number does not rise. Open
+/// loops are skipped, because their rate is given and not a measured maximum.
 fn rising_loads<'s, 'a>(session: &'s Session<'a>) -> Vec<Vec<&'s Group<'a>>> {
     let mut rows: Vec<Vec<&Group<'_>>> = Vec::new();
     for group in &session.groups {

@@ -113,8 +113,8 @@ pub(super) fn beyond(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Percentiles likely to be quoted: the p99, those of thresholds, and all of a table. Other
-/// percentiles of a measurement are shown only if enough samples lie beyond them.
+/// Returns the percentiles likely to be quoted: the p99, those of thresholds, and all of a table.
+/// Other percentiles of a measurement are shown only if enough samples lie beyond them.
 fn claimed(result: &CaseResult) -> Vec<f64> {
     let Some(case) = &result.case else {
         let given = result.headline().percentiles.iter();

@@ -84,7 +84,7 @@ pub(super) fn lines(view: &View<'_>, paint: Paint, size: Size) -> Vec<String> {
     lines.into_iter().map(|line| line.paint(paint, width)).collect()
 }
 
-/// Line with the completed part and the remaining time.
+/// Returns a line with the completed part and the remaining time.
 fn time_bar(progress: &Progress<'_>, width: usize) -> Line {
     let label = if progress.is_warming_up { "warming up" } else { "measuring" };
     let of_time = progress.planned.map(|planned| {
@@ -173,7 +173,8 @@ fn failures(progress: &Progress<'_>) -> Line {
     }
 }
 
-/// Sparkline of the rate over time, as far as it fits.
+/// Returns a sparkline of the rate over time, as far as it fits; `None` if there is too little to
+/// draw.
 fn sparkline(progress: &Progress<'_>, width: usize) -> Option<Line> {
     let room = width.saturating_sub(LABEL + 20).clamp(8, 60);
     let from = progress.series.len().saturating_sub(room);
@@ -189,7 +190,7 @@ fn sparkline(progress: &Progress<'_>, width: usize) -> Option<Line> {
     Some(Line::new("over time").with(Tone::Drawn, text).with(Tone::Faint, peak))
 }
 
-/// Line with CPU and memory use of the watched processes.
+/// Returns a line with CPU and memory use of the watched processes; `None` if none is watched.
 fn usage(progress: &Progress<'_>) -> Option<Line> {
     let one = |usage: &crate::resource::Usage| {
         let memory = figure::memory(usage.rss_bytes);

@@ -104,7 +104,7 @@ fn one_of(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Edit distance: number of letters to change, insert or remove.
+/// Returns the edit distance: number of letters to change, insert or remove.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -121,8 +121,8 @@ fn files(need: &Need, limits: &Limits) -> Advice {
     Advice::new("open files of the machine", ends, limits.files_free, Verdict::TooSmall, remedy)
 }
 
-/// Row for local ports. A connection is identified by both addresses and ports, so that each pair
-/// of source and destination has all local ports.
+/// Returns a row for local ports. A connection is identified by both addresses and ports, so that
+/// each pair of source and destination has all local ports.
 fn ports(need: &Need, limits: &Limits) -> Advice {
     let pairs = need.destinations.saturating_mul(need.sources.max(1));
     let have = limits.ports.saturating_mul(pairs);

@@ -34,7 +34,7 @@ const MESSAGE_DEFAULT: &str = "tollhouse";
 /// Limits for the head of the handshake response; only malformed responses exceed them.
 const LIMITS: HeadLimits =
     HeadLimits { line_bytes: 32 * 1024, fields_bytes: 60 * 1024, header_count: 200 };
-/// The longest message that is taken, in however many frames.
+/// Maximum length of a message in bytes, over all of its frames.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const SWITCHING_PROTOCOLS: u16 = 101;
 
@@ -282,7 +282,7 @@ fn accepted(bytes: &[u8], key: &str) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// Failure for a close frame, which holds a code and a text.
+/// Returns the failure for a close frame, which holds a code and a text.
 fn closed(payload: &[u8]) -> Failure {
     let message = match payload.split_first_chunk() {
         Some((code, text)) => {

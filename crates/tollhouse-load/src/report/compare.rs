@@ -82,7 +82,7 @@ impl FigureComparison {
         Some(Self { figure, before, after, verdict })
     }
 
-    /// Relative change from the first to the second.
+    /// Returns the relative change from the first to the second.
     pub fn change(&self) -> f64 {
         if self.before.value == self.after.value {
             return 0.0;
@@ -90,7 +90,7 @@ impl FigureComparison {
         self.after.value / self.before.value - 1.0
     }
 
-    /// Relative deterioration of the second; 0 if it is not worse.
+    /// Returns the relative deterioration of the second; 0 if it is not worse.
     pub fn loss(&self) -> f64 {
         let change = self.change();
         (if self.figure.more_is_better() { -change } else { change }).max(0.0)

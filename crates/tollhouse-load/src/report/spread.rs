@@ -38,7 +38,7 @@ impl Spread {
         self.runs >= RUNS_MIN
     }
 
-    /// Width of the range relative to the median.
+    /// Returns the width of the range relative to the median.
     pub fn width(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median.abs() }
     }

@@ -69,7 +69,7 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
     })
 }
 
-/// Table with one line per case, and the problems of some.
+/// Returns a table with one line per case, and the problems of some.
 fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let heads =
         ["", "goodput/s", "failed", "p50", "p90", "p99", "p99.9", "mean", "max", "CPU-s/1000"];

@@ -31,7 +31,7 @@ pub struct ProcessSeries {
 }
 
 impl ProcessSeries {
-    /// CPU seconds during the measurement, user and system.
+    /// Returns the CPU seconds during the measurement, user and system.
     pub fn cpu_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }

@@ -22,7 +22,7 @@ use crate::result::{CaseResult, Counts, End, Interval, RateStatistics};
 use crate::schedule::Schedule;
 use crate::target::Target;
 
-/// Time after which a run with nothing but failures is abandoned.
+/// Duration after which a run with nothing but failures is abandoned.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 /// Maximum wait for an event before the stop signal is checked.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -95,7 +95,7 @@ pub(super) fn runtime() -> Result<LocalRuntime, BenchError> {
         .map_err(|error| system("making a runtime", error))
 }
 
-/// Main function of a worker thread.
+/// Runs a worker thread.
 pub(super) fn main<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) {
     let events = place.events.clone();
     let ended = runtime().and_then(|runtime| {

@@ -71,7 +71,7 @@ pub(super) fn run(
     measure(&stage, &plan, options, observe)
 }
 
-/// Plugin configuration that caches a response for longer than the suite runs.
+/// Returns a plugin configuration that caches a response for longer than the suite runs.
 fn cache() -> serde_json::Value {
     json!({ "proxy-cache": {
         "cache_strategy": "memory",

@@ -46,7 +46,7 @@ impl Operation {
         (depth == 0).then_some(operation)
     }
 
-    /// Value of `graphql_operation`, `graphql_name` or `graphql_root_fields`.
+    /// Returns the value of `graphql_operation`, `graphql_name` or `graphql_root_fields`.
     pub fn value(&self, variable: &Variable) -> Option<Vec<u8>> {
         let Variable::Named(name) = variable else { return None };
         match name.strip_prefix(PREFIX)? {

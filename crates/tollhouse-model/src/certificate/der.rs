@@ -19,7 +19,8 @@ pub(super) const EXPLICIT_0: u8 = 0xa0;
 pub(super) const EXPLICIT_1: u8 = 0xa1;
 pub(super) const EXPLICIT_2: u8 = 0xa2;
 
-/// Maximum number of octets that encode a length. Longer lengths exceed the largest response.
+/// Maximum number of octets that encode a length. Three octets allow 16 MiB, more than the largest
+/// OCSP response that is accepted.
 const LENGTH_OCTETS_MAX: usize = 3;
 
 #[derive(Debug, Clone, Copy)]

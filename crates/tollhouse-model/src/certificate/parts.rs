@@ -58,7 +58,7 @@ impl<'a> CertificateParts<'a> {
         Some(Self { version, signed, algorithm, signature, issuer, subject, public_key, validity })
     }
 
-    /// First and last second of validity, in Unix time.
+    /// Returns the first and last second of validity, in Unix time.
     pub fn seconds(&self) -> Option<std::ops::RangeInclusive<i64>> {
         let (_, validity) = Validity::from_der(self.validity).ok()?;
         Some(validity.not_before.timestamp()..=validity.not_after.timestamp())

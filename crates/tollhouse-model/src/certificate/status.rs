@@ -156,7 +156,7 @@ impl StatusQuestion {
         })
     }
 
-    /// URL of the responder named in the certificate.
+    /// Returns the URL of the responder named in the certificate.
     pub fn responder(&self) -> Option<&str> {
         self.responder.as_deref()
     }

@@ -30,17 +30,17 @@ impl<'a> CertificateView<'a> {
         Some(Self { der, fields })
     }
 
-    /// Subject name in the format of RFC 2253: `CN=name,O=organisation`.
+    /// Returns the subject name in the format of RFC 2253: `CN=name,O=organisation`.
     pub fn subject(&self) -> String {
         distinguished_name(self.fields.subject())
     }
 
-    /// Issuer name in the format of RFC 2253.
+    /// Returns the issuer name in the format of RFC 2253.
     pub fn issuer(&self) -> String {
         distinguished_name(self.fields.issuer())
     }
 
-    /// Serial number in upper-case hexadecimal digits.
+    /// Returns the serial number in upper-case hexadecimal digits.
     pub fn serial(&self) -> String {
         let digits = hexadecimal(self.fields.raw_serial());
         // A leading zero octet only makes the number positive; OpenSSL does not print it.
@@ -51,24 +51,24 @@ impl<'a> CertificateView<'a> {
         }
     }
 
-    /// SHA-1 of the DER in hexadecimal digits. An identifier only, not a proof.
+    /// Returns the SHA-1 of the DER in hexadecimal digits. An identifier only, not a proof.
     pub fn fingerprint(&self) -> String {
         let digest =
             aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, self.der);
         hexadecimal(digest.as_ref())
     }
 
-    /// Start of validity: `Nov 23 08:00:00 2026 GMT`.
+    /// Returns the start of validity: `Nov 23 08:00:00 2026 GMT`.
     pub fn not_before(&self) -> String {
         date(self.fields.validity().not_before.timestamp())
     }
 
-    /// End of validity, in the format of `not_before`.
+    /// Returns the end of validity, in the format of `not_before`.
     pub fn not_after(&self) -> String {
         date(self.fields.validity().not_after.timestamp())
     }
 
-    /// Whole days until expiry; 0 once expired.
+    /// Returns the number of whole days until expiry; 0 once expired.
     pub fn days_left(&self, now: SystemTime) -> i64 {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);

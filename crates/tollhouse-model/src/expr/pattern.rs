@@ -45,7 +45,7 @@ pub type Groups = Vec<Option<Range<usize>>>;
 pub struct PatternError(String);
 
 impl PatternError {
-    /// The message, such as `unclosed group`.
+    /// Returns the message, such as `unclosed group`.
     pub fn reason(&self) -> &str {
         &self.0
     }
@@ -167,8 +167,8 @@ impl Linear {
     }
 }
 
-/// Positions of each `$` that means the end of the value: outside classes, and only if no `(?m)`
-/// makes it the end of a line.
+/// Returns the positions of each `$` that means the end of the value: outside classes, and only if
+/// no `(?m)` makes it the end of a line.
 fn ends(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut is_escaped, mut in_class) = (false, false);

@@ -76,8 +76,8 @@ impl Piece<'_> {
         }
     }
 
-    /// The members of an object, sorted by the seeded hash of their names. Two names share a hash
-    /// only by a random collision, because the seed is secret.
+    /// Returns the members of an object, sorted by the seeded hash of their names. Two names share
+    /// a hash only by a random collision, because the seed is secret.
     fn by_name(&self, state: &RandomState) -> Vec<(u64, Piece<'_>)> {
         let mut members: Vec<(u64, Piece<'_>)> =
             self.members().map(|(name, value)| (state.hash_one(name.text()), value)).collect();

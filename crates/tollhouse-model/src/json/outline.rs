@@ -97,7 +97,7 @@ impl<'t> Document<'t> {
         (*begin as usize == at).then_some(*end as usize)
     }
 
-    /// Number of recorded lists and objects that begin before `at`.
+    /// Returns the number of recorded lists and objects that begin before `at`.
     pub(super) fn hint(&self, at: usize) -> usize {
         self.noted.partition_point(|(begin, _)| (*begin as usize) < at)
     }
@@ -267,7 +267,7 @@ impl<'t> Checker<'t> {
     }
 }
 
-/// The unescaped name that begins at `at`.
+/// Returns the unescaped name that begins at `at`.
 fn name_at(text: &[u8], at: usize) -> std::borrow::Cow<'_, str> {
     let inside = &text[at + 1..scan::string_end(text, at) - 1];
     // The text as a whole is UTF-8, and quotes are ASCII.

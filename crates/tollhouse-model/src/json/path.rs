@@ -156,7 +156,8 @@ impl Path {
         })
     }
 
-    /// The name, if the path is a single name. Only such paths can name the field of a form.
+    /// Returns the name, if the path is a single name. Only such paths can name the field of a
+    /// form.
     pub fn as_name(&self) -> Option<&str> {
         match &self.segments[..] {
             [Segment { descends: false, selectors }] => match &selectors[..] {
@@ -285,7 +286,8 @@ impl Comparison {
     }
 }
 
-/// A value as a variable holds it: texts are unquoted and unescaped; `null` counts as absent.
+/// Returns a value as a variable holds it: texts are unquoted and unescaped; `null` counts as
+/// absent.
 fn value_of(piece: Piece<'_>) -> Option<Vec<u8>> {
     let value = match piece.kind() {
         Kind::Null => return None,

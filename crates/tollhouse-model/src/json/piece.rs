@@ -40,18 +40,18 @@ impl<'d> Piece<'d> {
         }
     }
 
-    /// Offset at which the value begins; unique in its document.
+    /// Returns the offset at which the value begins; unique in its document.
     pub fn begin(&self) -> usize {
         self.at as usize
     }
 
-    /// The source text of the value.
+    /// Returns the source text of the value.
     pub fn raw(&self) -> &'d str {
         let mut hint = self.document.hint(self.begin());
         &self.document.text[self.begin()..self.document.value_end(self.begin(), &mut hint)]
     }
 
-    /// The unescaped text of a string; `None` for other kinds.
+    /// Returns the unescaped text of a string; `None` for other kinds.
     pub fn text(&self) -> Option<Cow<'d, str>> {
         (self.kind() == Kind::Text).then(|| {
             let end = scan::string_end(self.bytes(), self.begin());
@@ -59,7 +59,7 @@ impl<'d> Piece<'d> {
         })
     }
 
-    /// The value of a number; `None` for other kinds.
+    /// Returns the value of a number; `None` for other kinds.
     pub fn number(&self) -> Option<f64> {
         (self.kind() == Kind::Number).then(|| {
             let end = scan::word_end(self.bytes(), self.begin());
@@ -73,12 +73,12 @@ impl<'d> Piece<'d> {
         matches!(self.bytes().get(inside), Some(b'}' | b']'))
     }
 
-    /// The items of a list; empty for other kinds.
+    /// Returns the items of a list; empty for other kinds.
     pub fn items(&self) -> impl Iterator<Item = Piece<'d>> + use<'d> {
         Inside::new(*self, Kind::List)
     }
 
-    /// The members of an object without shadowed ones; empty for other kinds.
+    /// Returns the members of an object without shadowed ones; empty for other kinds.
     pub fn members(&self) -> impl Iterator<Item = (Piece<'d>, Piece<'d>)> + use<'d> {
         let document = self.document;
         let mut inside = Inside::new(*self, Kind::Object);

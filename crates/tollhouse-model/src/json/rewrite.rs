@@ -123,7 +123,7 @@ impl Output<'_> {
         }
     }
 
-    /// The output as bytes; copies the part that equals the input on first use.
+    /// Returns the output as bytes; copies the part that equals the input on first use.
     fn copied(&mut self) -> &mut Vec<u8> {
         let (read, same) = (self.read, self.same);
         self.text.get_or_insert_with(|| {

@@ -174,13 +174,13 @@ impl Reader<'_> {
     }
 }
 
-/// Message for a text that does not match a pattern.
+/// Returns the message for a text that does not match a pattern.
 pub(crate) fn pattern_reason(pattern: &str, text: &str) -> String {
     let shown: String = text.chars().take(PROBLEM_VALUE_CHARS_MAX).collect();
     format!("failed to match pattern \"{pattern}\" with \"{shown}\"")
 }
 
-/// Type name of a value, as in schemas.
+/// Returns the type name of a value, as in schemas.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -24,12 +24,12 @@ pub struct CoreSchema {
 }
 
 impl CoreSchema {
-    /// Name of the schema: `route`, `plugin_config`, `secret_vault`, ….
+    /// Returns the name of the schema: `route`, `plugin_config`, `secret_vault`, ….
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The self-contained document, with descriptions and defaults of all fields.
+    /// Returns the self-contained document, with descriptions and defaults of all fields.
     pub fn document(&self) -> &Value {
         &self.document
     }

@@ -36,7 +36,7 @@ impl TargetType {
         }
     }
 
-    /// The type as a noun phrase for error messages.
+    /// Returns the type as a noun phrase for error messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "a whole number",
@@ -68,14 +68,14 @@ impl TargetType {
 pub(super) struct Schemas<'s>(Vec<&'s Value>);
 
 impl<'s> Schemas<'s> {
-    /// The schemas of a whole configuration.
+    /// Returns the schemas of a whole configuration.
     pub(super) fn from_document(document: &'s Value) -> Self {
         let mut all = Vec::new();
         gather(document, BRANCHES_DEPTH_MAX, &mut all);
         Self(all)
     }
 
-    /// Schemas that apply to the field `name`.
+    /// Returns the schemas that apply to the field `name`.
     pub(super) fn field(&self, name: &str) -> Self {
         self.below(|schema| {
             let listed = schema.get("properties").and_then(|fields| fields.get(name));
@@ -83,7 +83,7 @@ impl<'s> Schemas<'s> {
         })
     }
 
-    /// The schemas of the items of a list.
+    /// Returns the schemas of the items of a list.
     pub(super) fn items(&self) -> Self {
         self.below(|schema| schema.get("items"))
     }
@@ -126,7 +126,7 @@ fn gather<'s>(schema: &'s Value, depth: usize, all: &mut Vec<&'s Value>) {
     lists.chain(single).for_each(|branch| gather(branch, depth - 1, all));
 }
 
-/// The types that a schema names.
+/// Returns the types that a schema names.
 fn types(schema: &Value) -> impl Iterator<Item = &str> {
     let named = schema.get("type");
     let list = named.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);

@@ -21,7 +21,7 @@ pub enum Manager {
 impl Manager {
     pub const ALL: [Manager; 3] = [Manager::Vault, Manager::Aws, Manager::Gcp];
 
-    /// Name in keys and references: `vault`, `aws`, `gcp`.
+    /// Returns the name used in keys and references: `vault`, `aws`, `gcp`.
     pub fn name(self) -> &'static str {
         match self {
             Manager::Vault => "vault",

@@ -80,7 +80,7 @@ pub struct UnresolvedReference {
 }
 
 impl UnresolvedReference {
-    /// The reason as a sentence that never contains the value.
+    /// Returns the reason as a sentence that never contains the value.
     pub fn reason(&self) -> String {
         let reference = &self.reference;
         match self.answer {

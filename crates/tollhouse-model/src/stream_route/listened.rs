@@ -9,7 +9,8 @@ use crate::Problem;
 pub struct ListenedPorts(Option<Arc<[u16]>>);
 
 impl ListenedPorts {
-    /// Exactly these ports. Port 0 is chosen by the kernel, so it counts as every port.
+    /// Returns the set of exactly these ports. Port 0 is chosen by the kernel, so it counts as
+    /// every port.
     pub fn only(ports: impl IntoIterator<Item = u16>) -> Self {
         Self(Some(ports.into_iter().collect()))
     }

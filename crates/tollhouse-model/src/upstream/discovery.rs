@@ -33,7 +33,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// A service of a source, without a filter.
+    /// Returns a service of a source, without a filter.
     pub fn new(source: DiscoverySource, namespace: &str, service: &str) -> Self {
         Self {
             source,
@@ -83,7 +83,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery
     Some(Discovery { metadata, version, ..Discovery::new(source, namespace, service) })
 }
 
-/// Source named in `discovery_type`; `None` if it is unknown or missing.
+/// Returns the source named in `discovery_type`; `None` if it is unknown or missing.
 pub(crate) fn source_of(fields: &Fields) -> Option<DiscoverySource> {
     DiscoverySource::from_name(fields.get("discovery_type")?.as_str()?)
 }

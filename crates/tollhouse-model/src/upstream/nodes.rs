@@ -148,7 +148,7 @@ fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
 }
 
 impl Scheme {
-    /// Port of nodes that are configured without one.
+    /// Returns the port of nodes that are configured without one.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,

@@ -47,7 +47,7 @@ macro_rules! policies {
             /// Policies in the order of display.
             pub const ALL: &'static [Policy] = &[$(Policy::$policy),+];
 
-            /// Name of the policy in documents.
+            /// Returns the name of the policy in documents.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Policy::$policy => $name,)+

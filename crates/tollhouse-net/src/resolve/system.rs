@@ -117,7 +117,7 @@ fn tune(options: &mut ResolverOpts, timeout: Duration) {
     options.timeout = timeout / u32::try_from(ATTEMPTS + 1).unwrap_or(u32::MAX);
 }
 
-/// A name server with a given port.
+/// Returns a name server with a given port.
 fn name_server(address: SocketAddr) -> NameServerConfig {
     let mut server = NameServerConfig::udp_and_tcp(address.ip());
     for connection in &mut server.connections {

@@ -47,7 +47,7 @@ impl ClientVerifier {
         Ok(Self { trusted, subjects, depth_max, strictness, fingerprint })
     }
 
-    /// Fingerprint of the authorities and terms; equal only if both are equal.
+    /// Returns the fingerprint of the authorities and terms; equal only if both are equal.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }

@@ -3,7 +3,7 @@
 use rustls::{CertificateError, Error, PeerIncompatible};
 use tollhouse_telemetry::HandshakeFailure;
 
-/// Stable failure word for an error of the session layer.
+/// Returns the stable failure word for an error of the session layer.
 pub fn failure_of(error: &Error) -> HandshakeFailure {
     match error {
         Error::InvalidCertificate(error) => certificate_failure(error),

@@ -56,12 +56,12 @@ impl Identity {
         })
     }
 
-    /// Certificate chain, leaf first.
+    /// Returns the certificate chain, leaf first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.plain.cert
     }
 
-    /// SHA-256 of the leaf certificate, computed once; zeros if the chain is empty.
+    /// Returns the SHA-256 of the leaf certificate, computed once; zeros if the chain is empty.
     pub fn fingerprint(&self) -> &[u8; 32] {
         self.fingerprint.get_or_init(|| {
             let mut fingerprint = [0; 32];
@@ -84,8 +84,8 @@ impl Identity {
         }));
     }
 
-    /// Certificate to present at `now_unix_s`, without an expired staple, because clients reject an
-    /// expired one but accept a missing one.
+    /// Returns the certificate to present at `now_unix_s`, without an expired staple, because
+    /// clients reject an expired one but accept a missing one.
     fn current(&self, now_unix_s: i64) -> Arc<CertifiedKey> {
         match &*self.stapled.load() {
             Some(stapled) if now_unix_s < stapled.until_unix_s => Arc::clone(&stapled.shown),
@@ -116,7 +116,7 @@ impl Identities {
 }
 
 impl ResolvesServerCert for Identities {
-    /// First certificate whose signature the client can verify.
+    /// Returns the first certificate whose signature the client can verify.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = hello.signature_schemes();
         let fits = |it: &&Arc<Identity>| it.plain.key.choose_scheme(offered).is_some();

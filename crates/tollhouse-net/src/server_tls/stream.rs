@@ -74,8 +74,8 @@ impl HelloHead {
         }
     }
 
-    /// Length of the whole message from its header; 0 if the first record does not contain the
-    /// header.
+    /// Returns the length of the whole message from its header; 0 if the first record does not
+    /// contain the header.
     fn message_bytes(&self) -> usize {
         let [_, _, _, high, low, _, length @ .., _, _] = self.0;
         match u16::from_be_bytes([high, low]) {
@@ -498,7 +498,7 @@ impl ServerTls {
         !matches!(self.session, Session::Plain)
     }
 
-    /// TLS version as nginx writes it: `TLSv1.3`.
+    /// Returns the TLS version as nginx writes it: `TLSv1.3`.
     pub fn protocol(&self) -> Option<&'static str> {
         match self.session()?.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
@@ -507,12 +507,12 @@ impl ServerTls {
         }
     }
 
-    /// Cipher suite by its OpenSSL name: `ECDHE-RSA-AES128-GCM-SHA256`.
+    /// Returns the cipher suite by its OpenSSL name: `ECDHE-RSA-AES128-GCM-SHA256`.
     pub fn cipher(&self) -> Option<&'static str> {
         cipher_name(self.session()?.negotiated_cipher_suite()?.suite())
     }
 
-    /// Server name (SNI) sent by the client.
+    /// Returns the server name (SNI) sent by the client.
     pub fn server_name(&self) -> Option<&str> {
         self.session()?.server_name()
     }
@@ -527,13 +527,13 @@ impl ServerTls {
         kind == Some(rustls::HandshakeKind::Resumed)
     }
 
-    /// Client certificate chain, leaf first; empty if none was sent.
+    /// Returns the client certificate chain, leaf first; empty if none was sent.
     pub fn client_certificates(&self) -> &[CertificateDer<'static>] {
         self.session().and_then(|session| session.peer_certificates()).unwrap_or_default()
     }
 }
 
-/// The name in lower case, without a final dot.
+/// Returns the name used in lower case, without a final dot.
 fn plain_name(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

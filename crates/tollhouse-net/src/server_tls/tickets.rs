@@ -13,7 +13,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
 use rustls::server::ProducesTickets;
 
-/// Time for which a key seals tickets, in seconds; it opens them for as long again.
+/// Period in seconds for which a key seals tickets; afterwards it opens them for the same period.
 const ROTATION_S: u64 = 6 * 3600;
 
 /// Length of a key's name, the first bytes of a ticket.
@@ -35,7 +35,7 @@ pub const EXPORT_BYTES_MAX: usize = KEYS_MAX * EXPORTED_BYTES;
 #[derive(Debug)]
 pub struct TicketKeys {
     ring: ArcSwap<Ring>,
-    /// Held while the ring rotates; not taken for sealing or opening otherwise.
+    /// Lock of the ring's rotation; sealing and opening do not take it otherwise.
     turning: Mutex<()>,
 }
 
@@ -73,7 +73,7 @@ impl Key {
         Self::new(name, secret, now_unix_s)
     }
 
-    /// Age of the key; 0 if the clock was set back.
+    /// Returns the age of the key; 0 if the clock was set back.
     fn age_s(&self, now_unix_s: u64) -> u64 {
         now_unix_s.saturating_sub(self.made_unix_s)
     }
@@ -121,7 +121,7 @@ impl TicketKeys {
         keys.iter().map(key).collect::<Option<Vec<_>>>().map(Self::from_keys)
     }
 
-    /// Key for sealing at `now_unix_s`; rotates the ring first if due.
+    /// Returns the key for sealing at `now_unix_s`; rotates the ring first if due.
     fn sealing(&self, now_unix_s: u64) -> Option<Arc<Key>> {
         let fresh =
             |ring: &Ring| ring.0.first().filter(|key| key.age_s(now_unix_s) < ROTATION_S).cloned();

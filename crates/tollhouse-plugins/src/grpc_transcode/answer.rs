@@ -47,7 +47,7 @@ pub(super) struct Transcoding {
     messages: u64,
     /// Memory of the text written last, which waits for the client.
     written: Option<Reservation>,
-    /// Set by the first error; the rest of the body is ignored.
+    /// Whether an error has occurred; the rest of the body is then ignored.
     has_failed: bool,
     outcome: Option<Outcome>,
 }

@@ -15,17 +15,17 @@ pub(crate) struct ServiceConf<'c> {
     pub keepalive_pool: u64,
 }
 
-/// Default timeout for an answer, in milliseconds.
+/// Returns the default timeout for an answer, in milliseconds.
 pub(crate) fn default_timeout() -> u64 {
     3_000
 }
 
-/// Default lifetime of an idle connection, in milliseconds.
+/// Returns the default lifetime of an idle connection, in milliseconds.
 pub(crate) fn default_keepalive_timeout() -> u64 {
     60_000
 }
 
-/// Default number of idle connections per core.
+/// Returns the default number of idle connections per core.
 pub(crate) fn default_keepalive_pool() -> u64 {
     5
 }

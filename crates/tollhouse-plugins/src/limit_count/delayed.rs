@@ -15,8 +15,8 @@ use super::Limit;
 use super::backend::Verdict;
 use super::remote::RemoteCounts;
 
-/// Number of keys that wait for the next exchange. Further keys are exchanged when their next
-/// window begins.
+/// Maximum number of keys that wait for the next exchange. Further keys are exchanged when their
+/// next window begins.
 const DIRTY_KEYS_MAX: usize = 65_536;
 
 /// Counts of one conf or group.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tollhouse_plugin::{ConfError, Scope};
 
-/// Time for which a group outlives its last conf. The Admin API validates a conf shortly before it
-/// is used, and the next conf must already find the group.
+/// Duration for which a group outlives its last conf. The Admin API validates a conf shortly before
+/// it is used, and the next conf must already find the group.
 const HELD_FOR: Duration = Duration::from_secs(1);
 /// Largest number of recently validated groups that are kept; more are not written within
 /// `HELD_FOR` by operators.

@@ -275,7 +275,8 @@ impl<E> Batch<E> {
         self.count += weighed.count;
     }
 
-    /// Returns the time at which the batch is sent without a further entry.
+    /// Returns the time at which the batch is sent if no further entry arrives; `None` if it is
+    /// empty.
     fn deadline(&self, settings: &Settings) -> Option<Instant> {
         let (first, last) = self.span?;
         Some((first + settings.age_max).min(last + settings.pause_max))

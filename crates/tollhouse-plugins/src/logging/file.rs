@@ -15,7 +15,8 @@ use tollhouse_plugin::Queues;
 use super::folder::LogPath;
 use super::pending::{ENTRIES_MAX, Pending};
 
-/// Files that stay open between lines. One more closes the file that was written least recently.
+/// Maximum number of files that stay open between lines. A further file closes the one that was
+/// written least recently.
 const OPEN_MAX: usize = 64;
 
 #[derive(Debug)]

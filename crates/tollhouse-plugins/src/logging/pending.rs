@@ -10,7 +10,7 @@ use tollhouse_plugin::{QueueGauge, Queues};
 /// Default limit on the number of waiting entries.
 pub(crate) const ENTRIES_MAX: usize = 8_192;
 
-/// Limit on the bytes of waiting entries, because thousands of entries with bodies could take
+/// Maximum number of bytes of waiting entries, because thousands of entries with bodies could take
 /// gigabytes.
 const BYTES_MAX: usize = 64 << 20;
 

@@ -28,7 +28,7 @@ pub(crate) const SLOTS: u8 = 8;
 const AGE_MAX_S: u64 = 600;
 /// Maximum length of the original address in bytes. Of a longer one, only the path is kept.
 const TARGET_BYTES_MAX: usize = 1_500;
-/// Number of used states that are stored until they expire.
+/// Maximum number of used states that are stored until they expire.
 const USED_MAX: usize = 8_192;
 /// Suffix of the callback address, by default.
 pub(crate) const DEFAULT_SUFFIX: &str = "/.apisix/redirect";

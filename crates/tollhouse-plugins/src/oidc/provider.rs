@@ -16,7 +16,7 @@ use crate::shared::dial::Verification;
 /// Maximum length of an answer in bytes. Documents, keys and tokens have a few thousand.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Time after which the document is fetched again.
+/// Age in milliseconds from which the document is fetched again.
 const DOCUMENT_AGE_MAX_MS: u64 = 3_600_000;
 
 /// Idle time of connections, and their number per core.
@@ -48,7 +48,7 @@ pub(crate) enum Source {
         /// Required issuer; `None` if the operator configured only the address.
         issuer: Option<String>,
     },
-    /// Configured.
+    /// The document is part of the configuration.
     Fixed(Arc<Document>),
 }
 

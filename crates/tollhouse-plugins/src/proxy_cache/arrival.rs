@@ -1,5 +1,5 @@
-//! The way back from the node: answers that are taken in, those that refresh a stored one, and stored ones in the
-//! place of a failure.
+//! Answers of nodes: storing of new answers, refreshing of a stored answer, and use of a stored
+//! answer in place of a failure.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use super::{Progress, ProxyCache, key};
 /// Maximum length in bytes of a body that is read and dropped so that the node's connection can be
 /// used again.
 const DRAINED_BYTES_MAX: u64 = 64 << 10;
-/// Statuses of nodes that `stale-if-error` is about (RFC 5861 §4).
+/// Statuses of nodes that `stale-if-error` covers (RFC 5861 §4).
 const ERRORS: [u16; 4] = [500, 502, 503, 504];
 
 impl ProxyCache {
-    /// A stored answer instead of the node's: refreshed by a 304, or in the place of a failure.
+    /// Returns a stored answer to be used instead of the node's: refreshed by a 304, or in place of
+    /// a failure.
     pub(super) fn stored_instead(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
         let now_ms = cx.now().unix_ms;
         let (status, source) = (cx.status(), cx.source());
@@ -37,7 +38,7 @@ impl ProxyCache {
         }
         let stored = Arc::clone(stored);
         let pending = *progress.pending.take()?;
-        // The answer has it already.
+        // The answer contains the status already.
         progress.status = None;
         let (stored, status) = match is_good {
             true => (self.refresh(cx, &pending, &stored), "REVALIDATED"),
@@ -53,7 +54,8 @@ impl ProxyCache {
         Some(view.answer(&stored))
     }
 
-    /// The stored answer as a 304 updates it (RFC 9111 §4.3.4), kept in its place where all clients may get it.
+    /// Returns the stored answer as updated by a 304 (RFC 9111 §4.3.4), and stores it if all
+    /// clients may get it.
     fn refresh(
         &self,
         cx: &ResponseContext<'_>,
@@ -62,7 +64,8 @@ impl ProxyCache {
     ) -> Arc<CachedResponse> {
         let tags = cx.header("etag").zip(stored.header("etag"));
         if tags.is_some_and(|(one, other)| !is_weakly_equal(one, other)) {
-            // About another version: what it says does not apply to this one, which is used for the last time.
+            // The 304 is about another version and does not apply to the stored answer, which is
+            // used for the last time.
             if let Some(plan) = &pending.plan {
                 self.zone.forget(&plan.key);
             }
@@ -99,8 +102,8 @@ impl ProxyCache {
         Arc::new(refreshed)
     }
 
-    /// Takes in the answer that the client gets: keeps it, drops what it makes obsolete, and answers conditions that
-    /// the node did not get.
+    /// Processes the answer that the client gets: stores it, drops answers that it makes obsolete,
+    /// and answers conditions that the node did not receive.
     pub(super) fn take_in(&self, cx: &mut ResponseContext<'_>, pending: PendingAnswer) {
         if cx.source() != Source::Upstream {
             return;
@@ -120,7 +123,8 @@ impl ProxyCache {
         }
     }
 
-    /// Sees to it that the answer is kept, where it may be; returns whether it is going to be.
+    /// Installs the filter that stores the answer, if it may be stored. Returns whether it will be
+    /// stored.
     fn keep(&self, cx: &mut ResponseContext<'_>, plan: StorePlan, asked_ms: u64) -> bool {
         let is_kept = self.config.cache_http_status.contains(&cx.status())
             && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
@@ -150,9 +154,11 @@ impl ProxyCache {
         if facts.content_length.is_some_and(|bytes| bytes > bytes_max) {
             return false;
         }
-        // What the request sent is taken now: while the body passes, the request is out of reach.
+        // The request's values are read now, because the request is not accessible while the body
+        // passes.
         let signature = key::signature_of_response(cx, &names);
-        // Grown as the body comes: a length that a node announces is not yet memory that it takes.
+        // The reservation grows as the body arrives, because a length that a node announces takes
+        // no memory yet.
         let Some(reservation) = self.memory.take(0) else { return false };
         let headed = PendingEntry { plan, names, signature, stored };
         let saver = Saver::new(self.zone.clone(), headed, reservation);
@@ -165,8 +171,8 @@ impl ProxyCache {
         true
     }
 
-    /// Whether cookies of the answer, if any, may be kept. One that a plugin has set is for one client, such as a
-    /// session.
+    /// Whether cookies of the answer, if any, may be stored. A cookie that a plugin has set, such
+    /// as a session, is for one client.
     fn may_set_cookie(&self, cx: &ResponseContext<'_>) -> bool {
         !cx.is_edited("set-cookie")
             && (self.config.cache_set_cookie || cx.header("set-cookie").is_none())
@@ -184,8 +190,8 @@ impl BodyFilter for Drain {
     }
 }
 
-/// Gives the client 304 or 206 instead of a whole answer, by conditions that the node did not get. A body that is to be
-/// kept is read in any case.
+/// Gives the client a 304 or 206 instead of a whole answer, according to conditions that the node
+/// did not receive. A body that will be stored is read in any case.
 fn answer_conditions(cx: &mut ResponseContext<'_>, conditions: &Conditions) {
     let validators = Validators {
         etag: cx.header("etag"),
@@ -197,7 +203,8 @@ fn answer_conditions(cx: &mut ResponseContext<'_>, conditions: &Conditions) {
     }
     let facts = cx.facts();
     let Some(length) = facts.content_length.filter(|_| facts.has_body) else { return };
-    // Another part would have to be cut out of the body on its way: the client gets the whole, as it may.
+    // Another part would have to be cut out of the body as it passes. The client gets the whole
+    // body instead, which is permitted.
     if conditions.selection(validators, length) == Selection::Part(0..length) {
         cx.set_status(206);
         cx.set_header("Content-Range", format!("bytes 0-{}/{length}", length - 1).as_bytes());

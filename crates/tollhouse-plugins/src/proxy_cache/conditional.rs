@@ -1,5 +1,5 @@
-//! Conditions of requests (RFC 9110 §13): those of clients, evaluated against stored answers, and those that a
-//! stale answer is revalidated with.
+//! Conditions of requests (RFC 9110 §13): those of clients, evaluated against stored answers, and
+//! those that revalidate a stale answer.
 
 use tollhouse_plugin::RequestContext;
 
@@ -59,8 +59,8 @@ impl Conditions {
         [none_match, modified_since, range, if_range].into_iter().all(Option::is_none)
     }
 
-    /// Whether the client's own copy is still good, so that it gets a 304. `If-None-Match` goes before
-    /// `If-Modified-Since` (RFC 9110 §13.2.2).
+    /// Whether the client's copy is still valid, so that it gets a 304. `If-None-Match` takes
+    /// precedence over `If-Modified-Since` (RFC 9110 §13.2.2).
     pub fn is_not_modified(&self, validators: Validators<'_>) -> bool {
         if let Some(tags) = &self.none_match {
             return match validators.etag {
@@ -76,7 +76,8 @@ impl Conditions {
         changed.is_some_and(|changed| changed <= since)
     }
 
-    /// The part of a body of `length` bytes that the client is to get. A failed `If-Range` asks for the whole body.
+    /// Returns the part of a body of `length` bytes that the client gets: the whole body if
+    /// `If-Range` fails.
     pub fn selection(&self, validators: Validators<'_>, length: u64) -> Selection {
         let Some(range) = &self.range else { return Selection::Whole };
         let holds = match self.if_range.as_deref().map(<[u8]>::trim_ascii) {
@@ -102,13 +103,14 @@ impl<'a> Validators<'a> {
         }
     }
 
-    /// Whether a node can be asked if the version is still good.
+    /// Whether a node can be asked if the version is still valid.
     pub fn are_usable(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
 }
 
-/// Entity tags of a list; a comma within one does not end it. A tag without quotes is taken as it is.
+/// Iterates over the entity tags of a list; a comma within a tag does not end it. A tag without
+/// quotes is accepted unchanged.
 fn entity_tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -126,7 +128,7 @@ fn entity_tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Weak comparison of entity tags (RFC 9110 §8.8.3.2).
+/// Whether two entity tags are equal by weak comparison (RFC 9110 §8.8.3.2).
 pub(super) fn is_weakly_equal(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && opaque_tag(one) == opaque_tag(other.trim_ascii())
 }

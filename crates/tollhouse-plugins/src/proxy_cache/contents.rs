@@ -1,9 +1,9 @@
-//! List of the files of a zone on the disk: their sizes, when they were last asked for, and until
-//! when they are of use. Bounded in bytes of the disk and in bytes of memory.
+//! List of the files of a zone on the disk, with their sizes, last uses and expiry times. Bounded
+//! in bytes of the disk and in bytes of memory.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of a name: half a SHA-256.
+/// Length of a name in bytes: half a SHA-256.
 pub(super) const NAME_BYTES: usize = 16;
 
 pub(super) type Name = [u8; NAME_BYTES];
@@ -19,7 +19,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Describes a file of `bytes` on the disk that is of use until `expires_unix_s`.
+    /// Describes a file of `bytes` on the disk that expires at `expires_unix_s`.
     pub fn new(bytes: u64, expires_unix_s: u32) -> Self {
         Self { used: 0, bytes, expires_unix_s }
     }
@@ -29,7 +29,7 @@ pub(super) struct Contents {
     bytes_max: u64,
     files_max: usize,
     files: HashMap<Name, File>,
-    /// Names by when they were last asked for.
+    /// Names of files in the order of their last use.
     order: BTreeMap<u64, Name>,
     bytes: u64,
     clock: u64,
@@ -66,7 +66,7 @@ impl Contents {
         pushed_out
     }
 
-    /// The file counts as asked for now.
+    /// Records a use of a file now.
     pub fn touch(&mut self, name: &Name) {
         let Some(file) = self.files.get_mut(name) else { return };
         self.order.remove(&file.used);
@@ -83,7 +83,7 @@ impl Contents {
         }
     }
 
-    /// Takes out what was of use only before `unix_s`.
+    /// Removes the files that have expired by `unix_s` from the list, and returns their names.
     pub fn take_expired(&mut self, unix_s: u32) -> Vec<Name> {
         let expired = self.files.iter().filter(|(_, file)| file.expires_unix_s < unix_s);
         let names: Vec<Name> = expired.map(|(name, _)| *name).collect();
@@ -91,7 +91,7 @@ impl Contents {
         names
     }
 
-    /// Number of bytes that all files take on the disk.
+    /// Returns the number of bytes that all files take on the disk.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -1,13 +1,14 @@
-//! Directives of `Cache-Control` (RFC 9111 §5.2) and of `CDN-Cache-Control` (RFC 9213), looked up in the text of
-//! the field. Their effect on lifetimes is in `freshness.rs`.
+//! Directives of `Cache-Control` (RFC 9111 §5.2) and of `CDN-Cache-Control` (RFC 9213), looked up
+//! in the text of the field. Their effect on lifetimes is in `freshness.rs`.
 
 use std::borrow::Cow;
 
-/// Directives of one message, all lines of the field joined. A lookup scans the text and allocates nothing.
+/// Directives of one message: all lines of the field, joined. A look-up scans the text and
+/// allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directives<'a>(Cow<'a, [u8]>);
 
-/// Text behind the `=` of a directive.
+/// Text after the `=` of a directive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Argument<'d> {
     Missing,
@@ -22,8 +23,8 @@ impl<'a> Directives<'a> {
         Self(field.unwrap_or_default())
     }
 
-    /// Directives of `CDN-Cache-Control`; `None` if the field is not a dictionary of RFC 8941, or if one of its
-    /// lifetimes is not an integer. Caches ignore such a field.
+    /// Parses the directives of `CDN-Cache-Control`; `None` if the field is not a dictionary of RFC
+    /// 8941, or if one of its lifetimes is not an integer. Caches ignore such a field.
     pub fn parse_targeted(field: &'a [u8]) -> Option<Self> {
         let are_members = elements(field).all(is_dictionary_member);
         let directives = Self(Cow::Borrowed(field));
@@ -46,7 +47,8 @@ impl<'a> Directives<'a> {
         self.arguments(name).any(|argument| argument == Argument::Missing)
     }
 
-    /// Whether a directive that may name fields applies to the whole answer: it has no list of fields in quotes.
+    /// Whether a directive that may name fields applies to the whole answer: it has no list of
+    /// fields in quotes.
     pub fn is_unqualified(&self, name: &str) -> bool {
         let is_list = |argument| matches!(argument, Argument::Quoted(list) if !list.is_empty());
         self.arguments(name).any(|argument| !is_list(argument))
@@ -63,12 +65,14 @@ impl<'a> Directives<'a> {
         })
     }
 
-    /// Number of a request's directive; `None` also for an invalid one, which asks for nothing.
+    /// Returns the number of seconds in a request's directive; `None` if the directive is missing
+    /// or invalid, because an invalid one has no effect.
     pub fn seconds(&self, name: &str) -> Option<u64> {
         self.arguments(name).find_map(seconds_of)
     }
 
-    /// Lifetime that an answer's directive gives: the shortest of several, 0 for an invalid one (RFC 9111 §4.2.1).
+    /// Returns the lifetime in an answer's directive: the shortest of several, 0 if it is invalid
+    /// (RFC 9111 §4.2.1), `None` if it is missing.
     pub fn lifetime_s(&self, name: &str) -> Option<u64> {
         self.arguments(name).map(|argument| seconds_of(argument).unwrap_or(0)).min()
     }
@@ -81,7 +85,7 @@ impl<'a> Directives<'a> {
     }
 }
 
-/// Members of a comma-separated list; a comma in quotes does not end one.
+/// Iterates over the members of a comma-separated list; a comma in quotes does not end a member.
 fn elements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     let next = move || {
@@ -97,7 +101,7 @@ fn elements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
             }
             false
         });
-        // A quoted text that does not end must not hide the directives behind it.
+        // A quoted text that does not end must not hide the directives after it.
         let end = end.or_else(|| text.iter().position(|byte| is_quoted && *byte == b','));
         rest = end.map(|end| &text[end + 1..]);
         Some(text[..end.unwrap_or(text.len())].trim_ascii())
@@ -105,7 +109,7 @@ fn elements(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(next).filter(|element| !element.is_empty())
 }
 
-/// Name and argument of a list member.
+/// Splits a list member into name and argument.
 fn split(element: &[u8]) -> (&[u8], Argument<'_>) {
     let Some(equals) = element.iter().position(|byte| *byte == b'=') else {
         return (element, Argument::Missing);
@@ -128,7 +132,7 @@ fn seconds_of(argument: Argument<'_>) -> Option<u64> {
     }
 }
 
-/// A number of digits alone; one too large for any clock counts as the largest.
+/// Parses a number that consists of digits alone; a number that is too large counts as the largest.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));

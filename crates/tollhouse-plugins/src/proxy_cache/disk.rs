@@ -1,9 +1,9 @@
-//! A zone on the disk: one file an answer, named by the digest of its key.
+//! Zone on the disk: one file per answer, named by the digest of its key.
 //!
-//! Files are read and written by threads for blocking work. What is being written can be found
-//! meanwhile, so that the next request after an answer finds it. What files there are is kept in
-//! memory (`contents.rs`), learnt from the folder when the zone is opened, and rid of what is over
-//! by a thread that looks round.
+//! Files are read and written by threads for blocking work. An answer can be found while it is
+//! being written, so that the next request finds it. The list of files is in memory
+//! (`contents.rs`): it is read from the folder when the zone is opened, and a background task
+//! removes expired files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use super::store::StorePlan;
 /// Maximum number of bytes that wait to be written. On a slow disk further answers are not kept, so
 /// that memory stays bounded.
 const WRITING_BYTES_MAX: u64 = 32 << 20;
-/// Bytes that a removal counts for among the writes that wait: its place in a table and a task.
+/// Bytes that a removal counts among the pending writes: its place in a table and a task.
 const REMOVAL_BYTES: u64 = 256;
 /// Interval between removals of expired files.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -42,18 +42,18 @@ pub(super) struct DiskLocation {
 /// Maximum disk space of a zone's files, and maximum memory of its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Of the disk, in whole blocks.
+    /// Bytes on the disk, in whole blocks.
     pub disk_bytes: u64,
-    /// Of memory, for the names of files.
+    /// Bytes of memory for the names of files.
     pub names_bytes: u64,
 }
 
 pub(super) struct DiskZone {
     inner: Arc<Inner>,
     default_ttl_ms: u64,
-    /// Sets indexes that are made one after the other apart.
+    /// Counter that gives each new index another generation.
     indexes: AtomicU64,
-    /// Runtime on which files are written; without it nothing is kept.
+    /// Runtime on which files are written; `None` stores no answers.
     background: Option<Handle>,
 }
 
@@ -63,13 +63,13 @@ struct Inner {
     /// Budget of the memory into which answers are read, and from which they are sent.
     memory: Arc<MemoryBudget>,
     contents: Mutex<Contents>,
-    /// Changes that the disk does not have yet.
+    /// Changes that are not written to the disk yet.
     writing: Mutex<HashMap<Name, Change>>,
     writing_bytes: AtomicU64,
     learnt: Once,
 }
 
-/// A change of a file, on its way to the disk.
+/// Change of a file that is not on the disk yet.
 enum Change {
     Write(Arc<Item>),
     Removal,
@@ -123,7 +123,7 @@ impl DiskZone {
         }
     }
 
-    /// Keeps an answer; the request that brought it does not wait.
+    /// Stores an answer; the request does not wait for the disk.
     pub fn keep(
         &self,
         plan: &StorePlan,
@@ -149,8 +149,8 @@ impl DiskZone {
         self.write(variant_digest(&plan.key, &index, signature), Item::Answer(stored));
     }
 
-    /// Drops what is kept under a key, or says that there is nothing. Variants are not found any
-    /// more without their index, and make room in time.
+    /// Drops the answer of a key. Returns false if there was none. Without their index, variants
+    /// are no longer found; they are removed when they expire or room is needed.
     pub async fn purge(&self, key: &[u8]) -> bool {
         let name = digest_of(key);
         let was_writing = matches!(self.inner.writing().remove(&name), Some(Change::Write(_)));
@@ -162,7 +162,7 @@ impl DiskZone {
         removed.await.unwrap_or(false) || was_writing
     }
 
-    /// Drops what is kept under a key. Later look-ups find nothing, also before the file is removed.
+    /// Drops the answer of a key. Later look-ups do not find it, even before the file is removed.
     pub fn forget(&self, key: &[u8]) {
         let Some(background) = &self.background else { return };
         let name = digest_of(key);
@@ -173,7 +173,8 @@ impl DiskZone {
             inner.remove(&name);
             inner.writing_bytes.fetch_sub(REMOVAL_BYTES, Ordering::Relaxed);
         };
-        // A removal cannot be dropped as a write can: where too much waits, the caller waits as well.
+        // Unlike a write, a removal cannot be dropped. If too many changes are pending, the caller
+        // waits.
         if waiting > WRITING_BYTES_MAX {
             remove();
         } else {
@@ -218,14 +219,15 @@ impl DiskZone {
     }
 }
 
-/// Learns what an earlier run has left, then removes what is over, for as long as there is a zone.
+/// Reads the files that an earlier run has left, then removes expired files as long as the zone
+/// exists.
 async fn look_after(zone: Weak<Inner>) {
     while let Some(inner) = zone.upgrade() {
         let round = move || {
             inner.learnt.call_once(|| inner.learn());
             inner.sweep(file::unix_s(SystemTime::now()));
         };
-        // A round that panics is a round that was not made.
+        // A round that panics is skipped.
         let _ = tokio::task::spawn_blocking(round).await;
         tokio::time::sleep(SWEEP_INTERVAL).await;
     }
@@ -240,7 +242,8 @@ impl Inner {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Folders named by the last digits of the file's name, as many levels as the zone has.
+    /// Returns the path of a file. Its folders are named by the last digits of the file's name, in
+    /// as many levels as the zone has.
     fn path(&self, name: &Name) -> PathBuf {
         let name = file::hex(name);
         let mut path = self.place.root.clone();
@@ -256,7 +259,7 @@ impl Inner {
     fn write(&self, name: &Name, item: &Arc<Item>) -> std::io::Result<()> {
         let path = self.path(name);
         let drafted = file::draft(&path, item);
-        // It takes its place under the lock: a purge comes before that or after it.
+        // The file is renamed under the lock, so that a purge comes before or after that.
         let placed = {
             let mut writing = self.writing();
             let is_current =
@@ -272,7 +275,8 @@ impl Inner {
         let file::Draft { unfinished, bytes, expires_unix_s } = drafted?;
         match placed {
             Some(placed) => placed?,
-            // Purged or replaced meanwhile: what was written must not be found.
+            // The answer was purged or replaced meanwhile, so that the written file must not be
+            // found.
             None => return std::fs::remove_file(unfinished),
         }
         let pushed_out = self.contents().put(*name, File::new(bytes, expires_unix_s));
@@ -298,12 +302,12 @@ impl Inner {
 
     fn remove_files(&self, names: &[Name]) {
         for name in names {
-            // What cannot be removed is gone already.
+            // A file that cannot be removed is missing already.
             let _ = std::fs::remove_file(self.path(name));
         }
     }
 
-    /// Finds what an earlier run has left.
+    /// Reads the list of files that an earlier run has left.
     fn learn(&self) {
         let mut folders = vec![self.place.root.clone()];
         for digits in &self.place.levels {
@@ -345,8 +349,8 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes the rest of a write that was cut short, or a file of an earlier version. A file whose
-/// name is not a digest belongs to another program, and stays.
+/// Removes the file of an interrupted write, or of an earlier version. A file whose name is not a
+/// digest belongs to another program, and stays.
 fn remove_leftover(path: &Path) {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if is_hex(stem)
@@ -360,7 +364,7 @@ fn remove_leftover(path: &Path) {
 
 fn digest_of(key: &[u8]) -> Name {
     let mut name = Name::default();
-    // Half of the digest tells more keys apart than any zone holds.
+    // Half of the digest suffices to distinguish the keys of any zone.
     name.copy_from_slice(&digest(&SHA256, key).as_ref()[..NAME_BYTES]);
     name
 }

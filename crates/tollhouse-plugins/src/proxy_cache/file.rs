@@ -1,6 +1,6 @@
-//! The file of one kept answer: a mark, the length of a JSON head, the head, the body.
+//! File of one stored answer: a mark, the length of a JSON head, the head, the body.
 //!
-//! Files of another version, cut short or damaged, are as if they were not there.
+//! Files of another version and truncated or damaged files count as missing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,29 +15,30 @@ use super::conditional::Validators;
 use super::freshness::{Life, StaleUse};
 use super::item::{CachedResponse, VaryIndex, shared_body};
 
-/// Begins every file; the digit is the version.
+/// First bytes of every file; the digit is the version.
 const MARK: &[u8; 8] = b"TOLLCCH1";
 const PREFIX_BYTES: usize = 12;
 /// Maximum length of a file's head in bytes; heads of answers are bounded well below.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 /// Block size of the disk in bytes: a file takes a multiple of it.
 const BLOCK_BYTES: u64 = 4096;
-/// Seconds that an index lives: long enough to lead to answers that follow one another.
+/// Lifetime of an index in seconds: long enough to lead to answers that follow one another.
 const INDEX_LIFE_S: u32 = 86_400;
 
-/// Seconds for which an answer stays that can be revalidated, as `inactive` of APISIX's zones has it.
+/// Seconds for which an expired answer stays if it can be revalidated, like `inactive` of APISIX's
+/// zones.
 const STALE_LIFE_S: u64 = 86_400;
 
 /// Content of a cache file: an answer, or the index of answers that vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
     Answer(Arc<CachedResponse>),
-    /// Answers differ by request headers, and have files of their own.
+    /// Index of answers that differ by request headers; each answer has a separate file.
     Index(VaryIndex),
 }
 
 impl Item {
-    /// Approximate cost in memory, in bytes.
+    /// Returns the approximate cost in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Item::Answer(stored) => stored.bytes(),
@@ -47,7 +48,7 @@ impl Item {
         }
     }
 
-    /// End of the item's use, in seconds since 1970, if it is written at `now_unix_s`.
+    /// Returns the expiry time of the item in seconds since 1970, if it is written at `now_unix_s`.
     pub fn expires_unix_s(&self, now_unix_s: u32) -> u32 {
         match self {
             Item::Answer(stored) => {
@@ -63,7 +64,7 @@ impl Item {
 #[derive(Default, Serialize, Deserialize)]
 struct Head {
     status: u16,
-    /// Names and values; a character a byte, since values need not be UTF-8.
+    /// Names and values, with one character per byte, because values need not be UTF-8.
     headers: Vec<(String, String)>,
     stored_unix_ms: u64,
     ttl_ms: u64,
@@ -81,18 +82,18 @@ struct Head {
     generation: u64,
 }
 
-/// A file that is written and not yet in its place.
+/// Written file that is not in its final place yet.
 #[derive(Debug)]
 pub(super) struct Draft {
     /// Temporary path, beside the final one.
     pub(super) unfinished: PathBuf,
     /// Bytes on the disk, in whole blocks.
     pub(super) bytes: u64,
-    /// End of the file's use, in seconds since 1970; the file's time says it too.
+    /// Expiry time of the file in seconds since 1970, which is also the file's modification time.
     pub(super) expires_unix_s: u32,
 }
 
-/// Writes a file beside its place, so that it comes there whole or not at all.
+/// Writes a file beside its final place, so that it is moved there completely or not at all.
 pub(super) fn draft(path: &Path, item: &Item) -> io::Result<Draft> {
     let mut nothing: &[u8] = &[];
     let (head, body) = match item {
@@ -107,7 +108,7 @@ pub(super) fn draft(path: &Path, item: &Item) -> io::Result<Draft> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    // Two writers of one answer must not share the file that becomes it.
+    // Two writers of one answer must not share the temporary file.
     let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
     let expires_unix_s = item.expires_unix_s(unix_s(SystemTime::now()));
     let mut file = File::create(&unfinished)?;
@@ -123,14 +124,14 @@ pub(super) fn on_disk(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// A time as seconds since 1970.
+/// Converts a time to seconds since 1970.
 pub(super) fn unix_s(time: SystemTime) -> u32 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Reads a file. The body is read into the memory that it is sent from, which is taken from
-/// `memory`: without room for it, it is as if the file were not there.
+/// Reads a file. The body is read into the memory from which it is sent, reserved from `memory`. If
+/// that is exhausted, the file counts as missing.
 pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     let mut file = File::open(path).ok()?;
     let mut prefix = [0; PREFIX_BYTES];
@@ -143,7 +144,8 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     file.read_exact(&mut head).ok()?;
     let head: Head = serde_json::from_slice(&head).ok()?;
     let body_bytes = file.metadata().ok()?.len().checked_sub((PREFIX_BYTES + head_bytes) as u64)?;
-    // Written by a process that was killed, or changed by another program: counts as a miss.
+    // The file was written by a process that was killed, or changed by another program; it counts
+    // as missing.
     if head.body_bytes != body_bytes {
         return None;
     }
@@ -151,7 +153,8 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
         let index = VaryIndex { names: head.vary, generation: head.generation };
         return Some(Item::Index(index));
     }
-    // Asked for before the body is read: a file may be larger than what the process may still hold.
+    // Memory is reserved before the body is read, because a file may be larger than the rest of the
+    // budget.
     let reservation = memory.take(body_bytes)?;
     let mut body = vec![0; usize::try_from(body_bytes).ok()?];
     file.read_exact(&mut body).ok()?;
@@ -171,7 +174,8 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     Some(Item::Answer(Arc::new(stored)))
 }
 
-/// Seconds for which an answer stays that is no longer fresh: to be revalidated, or used while nodes fail.
+/// Returns the seconds for which an answer stays that is no longer fresh, to be revalidated or used
+/// while nodes fail.
 fn stale_kept_s(stored: &CachedResponse) -> u64 {
     let is_revalidated = Validators::from_stored(stored).are_usable();
     stored.stale_use.if_error_s.max(if is_revalidated { STALE_LIFE_S } else { 0 })
@@ -206,7 +210,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes that a text of two digits a byte means.
+/// Decodes a text of two hexadecimal digits per byte; `None` for any other text.
 pub(super) fn from_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     if text.len() != 2 * bytes.len() || !text.is_ascii() {

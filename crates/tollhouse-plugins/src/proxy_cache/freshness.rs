@@ -1,5 +1,5 @@
-//! Storing and lifetimes by the header of an answer (RFC 9111 §3, §4.2; RFC 9213; RFC 5861). Pure: times are
-//! arguments.
+//! Storing and lifetimes by the header of an answer (RFC 9111 §3, §4.2; RFC 9213; RFC 5861). Pure:
+//! times are arguments.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,21 @@ use tollhouse_plugin::exchange::join_line;
 use super::directives::{Directives, number};
 use crate::shared::messages::http_date::parse_http_date;
 
-/// Statuses whose lifetime a cache may guess (RFC 9110 §15.1); of these, 206 is never stored here.
+/// Statuses whose lifetime a cache may estimate (RFC 9110 §15.1); of these, 206 is never stored
+/// here.
 const HEURISTIC: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
 /// Further statuses whose rules for caches are implemented (`must-understand`, RFC 9111 §5.2.2.3).
 const UNDERSTOOD: [u16; 14] =
     [201, 202, 302, 303, 307, 400, 401, 403, 409, 421, 500, 502, 503, 504];
-/// Share of the time since `Last-Modified` that a guess amounts to (RFC 9111 §4.2.2).
+/// Divisor of the time since `Last-Modified` that yields an estimated lifetime (RFC 9111 §4.2.2).
 const HEURISTIC_DIVISOR: u64 = 10;
 
 /// Fields of an answer that decide whether it is stored, and how long it is used.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     status: u16,
-    /// `Cache-Control`, or a valid `CDN-Cache-Control`, in whose presence the former and `Expires` do not count.
+    /// `Cache-Control`, or a valid `CDN-Cache-Control`, which replaces `Cache-Control` and
+    /// `Expires`.
     directives: Vec<u8>,
     age_s: u64,
     date_s: Option<u64>,
@@ -33,7 +35,8 @@ pub(super) struct Fields {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expires {
     At(u64),
-    /// Not a date, or several that differ: expired (RFC 9111 §5.3).
+    /// The value is not a date, or there are several different dates; the answer counts as expired
+    /// (RFC 9111 §5.3).
     Invalid,
 }
 
@@ -51,21 +54,22 @@ pub(super) struct Times {
     pub answered_ms: u64,
 }
 
-/// Lifetimes where an answer does not name one, and bounds.
+/// Lifetimes of answers that state none, and bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Lifetime of an answer without one; `None` to guess by `Last-Modified`.
+    /// Lifetime in milliseconds of an answer that states none; `None` to estimate it from
+    /// `Last-Modified`.
     pub silent_ms: Option<u64>,
     /// Maximum lifetime in milliseconds since storing, even if the answer allows a longer one.
     pub most_ms: Option<u64>,
-    /// Maximum lifetime in milliseconds that is guessed from `Last-Modified`.
+    /// Maximum lifetime in milliseconds that is estimated from `Last-Modified`.
     pub guess_most_ms: u64,
 }
 
-/// Time in which an answer is used.
+/// Period in which an answer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
-    /// Freshness lifetime since the node made the answer.
+    /// Freshness lifetime in milliseconds, from the time at which the node made the answer.
     pub ttl_ms: u64,
     /// Age on arrival (RFC 9111 §4.2.3): the received `Age` and the time that the node took.
     pub age_ms: u64,
@@ -74,7 +78,8 @@ pub(super) struct Life {
 /// Permission to use an answer that is no longer fresh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StaleUse {
-    /// Whether the answer prohibits it, by `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache`.
+    /// Whether the answer prohibits such use, by `must-revalidate`, `proxy-revalidate`, `s-maxage`
+    /// or `no-cache`.
     pub is_prohibited: bool,
     /// Seconds in the directive `stale-if-error`.
     pub if_error_s: u64,
@@ -129,12 +134,13 @@ impl Fields {
         if directives.is_unqualified("private") || (must_understand && !is_understood) {
             return false;
         }
-        // Answers to a range or a condition, which another client has not asked for.
+        // These answer a range or a condition, which other clients have not sent.
         !matches!(self.status, 206 | 304 | 412 | 416)
             && (!directives.has("no-store") || must_understand)
     }
 
-    /// Time in which the answer is used; `None` if it must not be stored, or would be of no use.
+    /// Returns the period in which the answer is used; `None` if it must not be stored, or would
+    /// never be used.
     pub fn life(&self, times: Times, policy: Policy) -> Option<Life> {
         if !self.may_be_stored() {
             return None;
@@ -159,12 +165,12 @@ impl Fields {
         is_of_use.then_some(Life { ttl_ms, age_ms })
     }
 
-    /// Whether a node can be asked if the answer is still good.
+    /// Whether a node can be asked if the answer is still valid.
     fn has_validator(&self) -> bool {
         self.status == 200 && (self.has_etag || self.last_modified_s.is_some())
     }
 
-    /// Lifetime in milliseconds that the answer states, without guessing.
+    /// Returns the lifetime in milliseconds that the answer states; `None` if it states none.
     fn explicit_ms(&self, times: Times) -> Option<u64> {
         let directives = self.directives();
         let seconds =
@@ -218,7 +224,7 @@ fn join(list: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// Seconds of `Age`: the first number of a list, 0 for anything else (RFC 9111 §5.1).
+/// Returns the seconds in `Age`: the first number of a list, 0 for any other value (RFC 9111 §5.1).
 fn age_of(value: &[u8]) -> u64 {
     let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
     number(first.trim_ascii()).unwrap_or(0)

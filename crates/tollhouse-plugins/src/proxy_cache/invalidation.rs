@@ -15,7 +15,7 @@ const SAFE: [&[u8]; 5] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PURGE"];
 /// Keys that an unsafe request invalidates once a node has accepted it.
 #[derive(Debug)]
 pub(super) struct Invalidation {
-    /// Beginning of the keys of the client who asks; empty for clients without identity.
+    /// First part of the keys of the requesting client; empty for clients without identity.
     pub owner: Vec<u8>,
     /// Rest of the key of the request's target.
     pub target: Vec<u8>,
@@ -23,14 +23,14 @@ pub(super) struct Invalidation {
     pub is_path_kept: bool,
 }
 
-/// Whether a request may change what others have stored.
+/// Whether a request with this method may invalidate stored answers.
 pub(super) fn is_unsafe(method: &[u8]) -> bool {
     !SAFE.contains(&method)
 }
 
 impl ProxyCache {
-    /// Drops the stored answers that a successful answer to an unsafe request makes obsolete: those of this client
-    /// and those of clients without identity.
+    /// Drops the stored answers that a successful answer to an unsafe request makes obsolete: those
+    /// of this client and those of clients without identity.
     pub(super) fn invalidate(&self, cx: &ResponseContext<'_>, invalidation: &Invalidation) {
         if !(200..400).contains(&cx.status()) {
             return;
@@ -64,7 +64,8 @@ fn key_of(uri: &[u8], parts: &Parts, request: &dyn Lookup) -> Vec<u8> {
     key
 }
 
-/// Path and query of a URI reference if it has the request's origin, and is spelt in one way only.
+/// Returns the path and query of a URI reference; `None` if it has another origin than the request,
+/// or if its spelling is ambiguous.
 fn same_origin(reference: &[u8], host: &[u8], base: &[u8]) -> Option<Vec<u8>> {
     let end = reference.iter().position(|byte| *byte == b'#').unwrap_or(reference.len());
     let reference = reference[..end].trim_ascii();

@@ -15,8 +15,8 @@ use super::freshness::{Life, StaleUse};
 /// A header line: name and value.
 pub(super) type Line = (Box<str>, Box<[u8]>);
 
-/// Bytes that a kept answer costs besides its texts: its place in the tables, and what an
-/// allocator adds to a dozen small pieces.
+/// Bytes that a stored answer costs besides its texts: its place in the tables, and the allocator's
+/// overhead for a dozen small pieces.
 const OVERHEAD_BYTES: u64 = 512;
 /// Bytes that a header line costs besides its texts: two allocations and their addresses.
 const LINE_OVERHEAD_BYTES: u64 = 64;
@@ -40,7 +40,7 @@ const NOT_KEPT: [&str; 15] = [
     "upgrade",
 ];
 
-/// Counters of limiters are of the request that was counted.
+/// Part of the names of limiters' counters, which belong to the counted request alone.
 const COUNTER_PART: &str = "ratelimit-remaining";
 
 /// Header lines that a 304 does not update: they describe the stored body (RFC 9111 §3.2).
@@ -51,7 +51,7 @@ const NOT_UPDATED: [&str; 4] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CachedResponse {
     pub status: u16,
-    /// With `Date` of the node, or of the arrival.
+    /// Header lines, with the node's `Date` or else the time of arrival.
     pub headers: SharedLines,
     pub body: Bytes,
     /// Body length that the node named in its answer to a HEAD request, which has no body.
@@ -62,7 +62,7 @@ pub(super) struct CachedResponse {
 }
 
 impl CachedResponse {
-    /// Age since the node made it (RFC 9111 §4.2.3).
+    /// Returns the age in milliseconds since the node made the answer (RFC 9111 §4.2.3).
     pub fn age_ms(&self, now_ms: u64) -> u64 {
         self.life.age_ms.saturating_add(now_ms.saturating_sub(self.stored_unix_ms))
     }
@@ -71,19 +71,19 @@ impl CachedResponse {
         self.age_ms(now_ms) >= self.life.ttl_ms
     }
 
-    /// Moment at which it is no longer fresh.
+    /// Returns the time from which the answer is no longer fresh, in milliseconds since 1970.
     pub fn expires_unix_ms(&self) -> u64 {
         let fresh_ms = self.life.ttl_ms.saturating_sub(self.life.age_ms);
         self.stored_unix_ms.saturating_add(fresh_ms)
     }
 
-    /// Value of the first header line called `name`.
+    /// Returns the value of the first header line with this name, if any.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
     }
 
-    /// Cost in memory, in bytes, with the overhead of the containers.
+    /// Returns the cost in memory in bytes, including the overhead of the containers.
     pub fn bytes(&self) -> u64 {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         let lines = self.headers.len() as u64 * LINE_OVERHEAD_BYTES;
@@ -91,8 +91,8 @@ impl CachedResponse {
     }
 }
 
-/// A body, and its share of the process's memory budget. The share is given back when the last
-/// owner releases the body: a zone, or a client that it is being sent to.
+/// Body with its share of the process's memory budget. The share is returned when the last owner
+/// releases the body: a zone, or a client to which it is being sent.
 struct BudgetedBody {
     body: Vec<u8>,
     _reservation: Reservation,
@@ -104,29 +104,29 @@ impl AsRef<[u8]> for BudgetedBody {
     }
 }
 
-/// Makes a body that can be shared, and that gives back its memory with the last of its holders.
+/// Returns a body that can be shared. Its reservation ends with its last owner.
 pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
     Bytes::from_owner(BudgetedBody { body, _reservation: reservation })
 }
 
-/// By which request headers the answers to a key differ.
+/// Names of the request headers by which the answers to a key differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VaryIndex {
     /// Names of the request headers, in lower case and sorted.
     pub names: Vec<String>,
-    /// Tells variants kept under this index from those of an earlier one.
+    /// Number that distinguishes variants of this index from those of an earlier one.
     pub generation: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum CacheLookup {
-    /// An answer, fresh or not; on the disk, with the index that led to it.
+    /// The cache has an answer, fresh or not. On the disk, an index may have led to it.
     Hit(Arc<CachedResponse>, Option<VaryIndex>),
-    /// No answer; on the disk, with the index of the key, if any.
+    /// The cache has no answer. On the disk, the key may have an index.
     Miss(Option<VaryIndex>),
 }
 
-/// The names in `Vary`; `None` when the answer fits no other request.
+/// Returns the names in `Vary`; `None` if the answer fits no other request.
 pub(super) fn vary_names(lines: &[Line]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for (_, value) in lines.iter().filter(|(name, _)| name.eq_ignore_ascii_case("vary")) {
@@ -139,14 +139,16 @@ pub(super) fn vary_names(lines: &[Line]) -> Option<Vec<String>> {
     (!names.iter().any(|name| name == "*")).then_some(names)
 }
 
-/// The header lines to keep; an answer without a date gets that of its arrival (RFC 9110 §6.6.1).
+/// Returns the header lines to store; an answer without a date gets the date of its arrival (RFC
+/// 9110 §6.6.1).
 pub(super) fn kept_headers(cx: &ResponseContext<'_>, directives: &Directives<'_>) -> Vec<Line> {
     let mut kept: Vec<Line> = Vec::new();
     cx.each_header(&mut |name, value| {
         let name = String::from_utf8_lossy(name);
         let lower = name.to_ascii_lowercase();
-        // A field that the answer names as private is for one client, and one under `no-cache` for one answer.
-        // Without `Vary`, the answer would reach clients that it is not for.
+        // A field that `private` lists is for one client, and a field that `no-cache` lists is for
+        // one answer. `Vary` always stays, because without it the answer would reach clients that
+        // it is not for.
         let is_listed = lower != "vary"
             && ["private", "no-cache"].iter().any(|it| directives.lists_field(it, &lower));
         if !NOT_KEPT.contains(&&*lower) && !lower.contains(COUNTER_PART) && !is_listed {
@@ -161,8 +163,8 @@ pub(super) fn kept_headers(cx: &ResponseContext<'_>, directives: &Directives<'_>
     kept
 }
 
-/// Lines of a stored answer, with those of a 304 replacing the lines of equal names (RFC 9111
-/// §3.2).
+/// Returns the lines of a stored answer in which the lines of a 304 replace those of equal names
+/// (RFC 9111 §3.2).
 pub(super) fn updated_headers(stored: &[Line], update: Vec<Line>) -> Vec<Line> {
     let is_update = |name: &str| !NOT_UPDATED.iter().any(|it| it.eq_ignore_ascii_case(name));
     let update: Vec<Line> = update.into_iter().filter(|(name, _)| is_update(name)).collect();

@@ -1,5 +1,5 @@
-//! Properties that tell requests apart: keys made of texts and variables, and the values of the
-//! headers that an answer varies by.
+//! Properties that distinguish requests: keys made of texts and variables, and the values of the
+//! headers by which an answer varies.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use tollhouse_plugin::{RequestContext, ResponseContext};
 #[derive(Debug)]
 pub(super) struct Parts(Vec<Part>);
 
-/// The request header that names a host and its port.
+/// Request header with the host and its port.
 const HOST: &str = "host";
-/// The request header that says who asks.
+/// Request header with credentials.
 const AUTHORIZATION: &str = "authorization";
-/// The request header that browsers keep sessions in.
+/// Request header with the sessions of browsers.
 const COOKIE: &str = "cookie";
 
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Parts {
         Self(parts.iter().map(part).collect())
     }
 
-    /// Appends the values, each with its length, so that no two lists look alike; an absent variable is
-    /// empty.
+    /// Appends the values, each with its length, so that no two lists look alike; an absent
+    /// variable is empty.
     pub fn write(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
         self.0.iter().for_each(|part| write_part(&part.value(request), out));
     }
@@ -81,27 +81,27 @@ pub(super) fn write_part(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Appends the port that the client names beside the host: nodes see it, and answers may name it.
+/// Appends the port in the client's `Host`, because nodes receive it, and answers may contain it.
 fn write_port(request: &dyn Lookup, out: &mut Vec<u8>) {
     let Some(sent) = request.variable(&Variable::Header(HOST.into())) else { return };
     let port = sent.iter().rposition(|&byte| byte == b':').map(|colon| &sent[colon..]);
-    // Of an address in brackets, which colons are part of, the last colon may not be a port's.
+    // The last colon of an address in brackets need not begin a port.
     if let Some(port) = port.filter(|port| port[1..].iter().all(u8::is_ascii_digit)) {
         out.extend_from_slice(port);
     }
 }
 
-/// A request's values of the headers that answers vary by.
+/// Returns a request's values of the headers by which answers vary.
 pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
     joined(names.iter().map(|name| cx.header(name)))
 }
 
-/// Values of the request headers `names`, once the answer has arrived.
+/// Returns the values of the request headers `names` after the answer has arrived.
 pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
     joined(names.iter().map(|name| cx.request_header(name)))
 }
 
-/// Values with their lengths, so that no two lists look alike.
+/// Joins values, each with its length, so that different lists never give equal texts.
 fn joined<T: AsRef<[u8]>>(values: impl Iterator<Item = Option<T>>) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {

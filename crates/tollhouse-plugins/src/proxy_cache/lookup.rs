@@ -1,5 +1,5 @@
-//! The way to the node: the key of a request, what is kept under it, and the request that a node gets where that is
-//! not enough.
+//! Look-up for a request: its key, the stored answer of the key, and the request to the node if the
+//! stored answer does not suffice.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::reuse::{Verdict, View, check};
 use super::store::{StorePlan, Zone};
 use super::{DISK_METHODS, Progress, ProxyCache, Strategy, for_head, key, ranges};
 
-/// Work on the answer of a node.
+/// Pending work on the answer of a node.
 #[derive(Default)]
 pub(super) struct PendingAnswer {
-    /// Place for the answer; `None` if it must not be kept.
+    /// Plan for storing the answer; `None` if it must not be stored.
     pub plan: Option<StorePlan>,
     /// Time of the request, in milliseconds since 1970.
     pub asked_ms: u64,
-    /// Conditions of the client that the node did not get.
+    /// Conditions of the client that the node did not receive.
     pub conditions: Conditions,
     /// Stored answer that is no longer fresh.
     pub stored: Option<Arc<CachedResponse>>,
-    /// Whether the node was asked if `stored` is still good.
+    /// Whether the node was asked if `stored` is still valid.
     pub is_revalidation: bool,
     pub invalidation: Option<Invalidation>,
 }
@@ -32,14 +32,14 @@ pub(super) struct PendingAnswer {
 /// Reason not to look in the cache.
 struct Bypass {
     status: Option<&'static str>,
-    /// Whether the answer may be kept nevertheless.
+    /// Whether the answer may be stored nevertheless.
     is_kept: bool,
 }
 
 /// Cache key of a request.
 struct Key {
     bytes: Vec<u8>,
-    /// Bytes of the owner, in front.
+    /// Length in bytes of the owner, which is the first part of the key.
     owner_bytes: usize,
 }
 
@@ -65,7 +65,7 @@ impl ProxyCache {
         }
         let key = key.bytes;
         match &self.zone {
-            // Memory answers at once, so nothing has to wait.
+            // A zone in memory answers at once, so that the phase does not wait.
             Zone::Memory(zone) => {
                 let mut lookup = zone.find(&key, &|names| key::signature(cx, names));
                 if cx.method() == b"HEAD" && matches!(lookup, CacheLookup::Miss(_)) {
@@ -95,7 +95,7 @@ impl ProxyCache {
 
     fn passes_by(&self, cx: &RequestContext<'_>, directives: &Directives<'_>) -> Option<Bypass> {
         let is_listed = self.is_listed(cx.method());
-        // A node may answer by a body that the key says nothing of.
+        // The node's answer may depend on a body, which is not part of the key.
         if is_listed && cx.method() != b"POST" && has_body(cx) {
             return Some(Bypass { status: Some("BYPASS"), is_kept: false });
         }
@@ -118,7 +118,8 @@ impl ProxyCache {
         self.config.cache_method.iter().any(|listed| listed.as_bytes() == method)
     }
 
-    /// Prepares a request that bypasses the cache: its answer may still be kept, or invalidate others.
+    /// Prepares a request that bypasses the cache: its answer may still be stored, or invalidate
+    /// other answers.
     fn go_past(&self, cx: &mut RequestContext<'_>, key: Key, bypass: &Bypass) {
         let changes = !self.is_listed(cx.method()) && invalidation::is_unsafe(cx.method());
         let invalidation = changes.then(|| Invalidation {
@@ -138,13 +139,14 @@ impl ProxyCache {
         let generation = cx.random();
         let owner = self.isolation.owner(cx, &self.key);
         match cx.method() {
-            // The index may be that of GET, which is of no use under another key.
+            // The index may be that of GET, which is useless under another key.
             b"HEAD" => StorePlan { key: for_head(&key), index: None, generation, owner },
             _ => StorePlan { key, index, generation, owner },
         }
     }
 
-    /// Answers from the store if the answer found is fresh; otherwise prepares the request for a node.
+    /// Answers from the store if the answer found is fresh; otherwise prepares the request for a
+    /// node.
     fn answer_or_forward<'a>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -173,7 +175,8 @@ impl ProxyCache {
                 }
             },
         };
-        // Only where nothing is kept: for what is kept and too old the node is asked.
+        // This applies only if the cache has no answer: if the stored one is too old, the node is
+        // asked.
         if status == "MISS" && directives.is_some_and(|it| it.has("only-if-cached")) {
             cx.remember(Progress { status: Some("MISS"), pending: None });
             return Answer::status(504).refused(RefusalKind::RequestInvalid).into();
@@ -193,13 +196,14 @@ impl ProxyCache {
 }
 
 impl PendingAnswer {
-    /// Has the node give an answer that can be stored, or say that the stored one is still good.
+    /// Changes the request so that the node sends an answer that can be stored, or confirms that
+    /// the stored one is valid.
     fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, plan: &StorePlan) {
         let validators = self.stored.as_deref().map(Validators::from_stored).unwrap_or_default();
         let status = self.stored.as_ref().map(|stored| stored.status);
         self.is_revalidation = status == Some(200) && validators.are_usable();
-        // An answer for one client is seldom stored; and to send a part is the node's work as long as the whole is
-        // not stored.
+        // An answer for one client is rarely stored, and the node sends parts as long as the whole
+        // answer is not stored.
         let is_left = plan.owner.is_personal()
             || self.conditions.range.as_deref().is_some_and(|range| !ranges::is_from_start(range));
         if !self.is_revalidation && is_left {

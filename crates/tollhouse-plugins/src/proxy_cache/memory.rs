@@ -1,5 +1,5 @@
-//! A zone in memory, shared by all cores: sixteen tables with a lock each, held for a look-up or an
-//! insertion, and one budget of bytes.
+//! Zone in memory, shared by all cores: sixteen tables, each with a lock that is held for a look-up
+//! or an insertion, and one budget of bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::item::{CacheLookup, CachedResponse};
 
-/// Tables: more than cores that would meet at one.
+/// Number of tables, large enough that cores rarely wait for the same lock.
 const SHARDS: usize = 16;
 
-/// Variants of one key; the oldest makes room, since a header such as `User-Agent` has no end of
-/// values.
+/// Maximum number of variants of one key. A further one replaces the oldest, because a header such
+/// as `User-Agent` has any number of values.
 const VARIANTS_MAX: usize = 64;
 
 pub(super) struct MemoryZone {
@@ -25,17 +25,18 @@ pub(super) struct MemoryZone {
 #[derive(Default)]
 struct Shard {
     slots: HashMap<Arc<[u8]>, KeyEntry>,
-    /// Keys by when they were last asked for.
+    /// Keys in the order of their last use.
     order: BTreeMap<u64, Arc<[u8]>>,
     clock: u64,
 }
 
-/// Answers that are kept under one key.
+/// Answers that are stored under one key.
 struct KeyEntry {
     used: u64,
     bytes: u64,
     names: Vec<String>,
-    /// By the values of the headers that `names` names; one with no value where it names none.
+    /// Answers by the values of the headers in `names`; a single answer with an empty value if
+    /// `names` is empty.
     variants: Vec<(Vec<u8>, Arc<CachedResponse>)>,
 }
 
@@ -61,7 +62,7 @@ impl MemoryZone {
         stored.map_or(CacheLookup::Miss(None), |stored| CacheLookup::Hit(stored, None))
     }
 
-    /// Keeps an answer; those that differ by other headers go.
+    /// Stores an answer; answers of the key that differ by other headers are dropped.
     pub fn keep(&self, key: &[u8], names: Vec<String>, signature: &[u8], stored: CachedResponse) {
         if stored.bytes() + key.len() as u64 > self.bytes_max {
             return;
@@ -85,7 +86,7 @@ impl MemoryZone {
         self.make_room(index);
     }
 
-    /// Drops what is kept under a key, or says that there is nothing.
+    /// Drops the answers of a key. Returns false if there were none.
     pub fn purge(&self, key: &[u8]) -> bool {
         let removed = self.lock(self.shard_of(key)).remove(key);
         if let Some(slot) = &removed {
@@ -94,11 +95,11 @@ impl MemoryZone {
         removed.is_some()
     }
 
-    /// Drops what was asked for longest ago, in the table that grew first, until all fits.
+    /// Drops the least recently used answers, first in the table that grew, until all fit.
     fn make_room(&self, grown: usize) {
         for step in 0..SHARDS {
             let mut shard = self.lock((grown + step) % SHARDS);
-            // What has just come stays, unless it is too large by itself.
+            // The newest answer stays, unless it is too large alone.
             let spared = usize::from(step == 0);
             while self.bytes.load(Ordering::Relaxed) > self.bytes_max && shard.slots.len() > spared
             {
@@ -123,7 +124,7 @@ impl MemoryZone {
 }
 
 impl Shard {
-    /// The slot of a key, which counts as asked for now.
+    /// Returns the entry of a key, if any, and records its use now.
     fn touch(&mut self, key: &[u8]) -> Option<&KeyEntry> {
         let slot = self.slots.get_mut(key)?;
         let name = self.order.remove(&slot.used)?;

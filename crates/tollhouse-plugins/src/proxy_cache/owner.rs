@@ -1,4 +1,5 @@
-//! Owners of kept answers: whom a key tells apart, and to whom an answer may be given besides.
+//! Owners of stored answers: the users that a key distinguishes, and the other clients that may get
+//! an answer.
 
 use tollhouse_plugin::identity::{KeyParts, Unexplained};
 use tollhouse_plugin::{RequestContext, ResponseContext};
@@ -15,7 +16,7 @@ pub(super) enum Isolation {
     None,
 }
 
-/// Owner of an answer that may be kept.
+/// Owner of an answer that may be stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
     unexplained: Unexplained,
@@ -24,20 +25,20 @@ pub(super) struct Owner {
 }
 
 impl Isolation {
-    /// Begins a key with the identities behind the request, where users are kept apart.
+    /// Begins a key with the identities of the request, if users have separate answers.
     pub fn write_owner(self, cx: &RequestContext<'_>, key: &mut Vec<u8>) {
         if self == Self::None {
             return;
         }
         let starts = key.len();
         cx.write_identities(key);
-        // Lengths begin every identity: none of them can be taken for what follows.
+        // Every identity begins with its length, so that it cannot be mistaken for the next part.
         if key.len() > starts {
             key.push(0);
         }
     }
 
-    /// The owner of the answer to a request whose key has these parts.
+    /// Returns the owner of the answer to a request whose key has these parts.
     pub fn owner(self, cx: &RequestContext<'_>, parts: &Parts) -> Owner {
         let identities = self == Self::ByIdentity;
         let key = KeyParts {
@@ -55,7 +56,7 @@ impl Isolation {
 }
 
 impl Owner {
-    /// Whether the answer is for one client, unless it says otherwise.
+    /// Whether the answer is for one client, unless its header permits sharing.
     pub fn is_personal(self) -> bool {
         let Unexplained { authorization, cookie, decision } = self.unexplained;
         authorization || cookie || decision

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::directives::number;
 
-/// Ranges of one request looked at; a request with more gets the whole body.
+/// Maximum number of ranges of one request; a request with more gets the whole body.
 const RANGES_MAX: usize = 32;
 
 /// Part of a body to send.
@@ -15,7 +15,7 @@ pub(super) enum Selection {
     Whole,
     /// A single part, also for ranges that overlap or adjoin; never empty.
     Part(Range<u64>),
-    /// No range touches the body: 416.
+    /// No range overlaps the body; the answer is 416.
     Unsatisfiable,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn select(range: &[u8], length: u64) -> Selection {
     Selection::Part(joined)
 }
 
-/// Bytes of one range; empty if it lies behind the body, `None` if it is invalid.
+/// Returns the bytes of one range; empty if it is beyond the body, `None` if it is invalid.
 fn part_of(member: &[u8], length: u64) -> Option<Range<u64>> {
     let dash = member.iter().position(|byte| *byte == b'-')?;
     let (first, last) = (&member[..dash], &member[dash + 1..]);
@@ -68,7 +68,7 @@ fn part_of(member: &[u8], length: u64) -> Option<Range<u64>> {
     Some(first.min(end)..end)
 }
 
-/// Whether a range is all of a body: what players of videos ask for first.
+/// Whether a range covers the whole body, as in the first request of video players.
 pub(super) fn is_from_start(range: &[u8]) -> bool {
     range.eq_ignore_ascii_case(b"bytes=0-")
 }

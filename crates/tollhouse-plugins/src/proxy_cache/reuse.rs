@@ -1,5 +1,4 @@
-//! Use of stored answers: which stored answer a request may get, and how the answer to the client
-//! is made.
+//! Use of stored answers: the check whether a request may get one, and the answer to the client.
 
 use tollhouse_plugin::{Answer, AnswerBody};
 
@@ -19,7 +18,7 @@ pub(super) enum Verdict {
     Fresh,
     /// The answer is older than its lifetime.
     Expired,
-    /// Fresh, and older than the client accepts.
+    /// The answer is fresh, but older than the client accepts.
     TooOld,
 }
 
@@ -82,7 +81,7 @@ impl View<'_> {
 
     fn whole<'a>(self, stored: &CachedResponse) -> Answer<'a> {
         let mut answer = Answer::status(stored.status);
-        // What was kept for HEAD has no body, and what was kept for GET has all of it.
+        // An answer stored for HEAD has no body; an answer stored for GET has the whole body.
         answer.body = match (self.is_head, stored.body.is_empty()) {
             (true, true) => AnswerBody::LeftOut(stored.left_out_bytes),
             _ => AnswerBody::Shared(stored.body.clone()),
@@ -94,7 +93,8 @@ impl View<'_> {
         answer
     }
 
-    /// A 304, 206 or 416. Conditions count only where the answer without them would be a success.
+    /// Returns a 304, 206 or 416 if the conditions or the range ask for it. They count only if the
+    /// answer without them would be a success.
     fn selected<'a>(self, stored: &CachedResponse) -> Option<Answer<'a>> {
         if self.conditions.is_empty() || !(200..300).contains(&stored.status) {
             return None;
@@ -115,7 +115,7 @@ impl View<'_> {
             }
             Selection::Part(part) => {
                 let range = format!("bytes {}-{}/{length}", part.start, part.end - 1).into_bytes();
-                // Within the body, whose length is that of a buffer.
+                // The part is within the body, whose length fits in memory.
                 let bytes = stored.body.slice(part.start as usize..part.end as usize);
                 let answer = Answer { body: AnswerBody::Shared(bytes), ..Answer::status(206) };
                 let answer = self.copy_lines(answer, stored, &["content-range"]);

@@ -49,7 +49,7 @@ impl Zone {
         }
     }
 
-    /// Maximum number of bytes that the zone keeps.
+    /// Returns the maximum number of bytes that the zone stores.
     pub fn bytes_max(&self) -> u64 {
         match self {
             Zone::Memory(zone) => zone.bytes_max(),
@@ -57,7 +57,8 @@ impl Zone {
         }
     }
 
-    /// Default lifetime of answers; 0 for zones in memory, where the route sets it.
+    /// Returns the default lifetime of answers in milliseconds; 0 for zones in memory, where the
+    /// route sets it.
     pub fn default_ttl_ms(&self) -> u64 {
         match self {
             Zone::Memory(_) => 0,
@@ -65,7 +66,7 @@ impl Zone {
         }
     }
 
-    /// Keeps an answer that is complete.
+    /// Stores a complete answer.
     pub fn keep(
         &self,
         plan: &StorePlan,
@@ -79,7 +80,7 @@ impl Zone {
         }
     }
 
-    /// Drops what is kept under a key, without waiting for the disk.
+    /// Drops the answer of a key, without waiting for the disk.
     pub fn forget(&self, key: &[u8]) {
         match self {
             Zone::Memory(zone) => {
@@ -89,7 +90,7 @@ impl Zone {
         }
     }
 
-    /// Drops what is kept under a key, or says that there is nothing.
+    /// Drops the answer of a key. Returns false if there was none.
     pub async fn purge(&self, key: &[u8]) -> bool {
         match self {
             Zone::Memory(zone) => zone.purge(key),
@@ -98,17 +99,17 @@ impl Zone {
     }
 }
 
-/// Folder of a zone on the disk whose settings name none.
+/// Returns the folder of a zone on the disk whose settings name none.
 fn default_root(name: &str, scope: &Scope<'_>) -> PathBuf {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     let folder = name.replace(|letter| !is_plain(letter), "_");
     scope.services.data_dir.join("cache").join(folder)
 }
 
-/// Key under which an answer will be kept, with what else its storing needs.
+/// Key under which an answer will be stored, with further data for storing it.
 pub(super) struct StorePlan {
     pub key: Vec<u8>,
-    /// The index that the key has on the disk.
+    /// Index of the key on the disk, if any.
     pub index: Option<VaryIndex>,
     /// Generation that a new index gets.
     pub generation: u64,
@@ -121,19 +122,19 @@ pub(super) struct Saver {
     plan: StorePlan,
     names: Vec<String>,
     signature: Vec<u8>,
-    /// Empty once it is clear that the answer will not be kept.
+    /// Answer to store; `None` once it is clear that it will not be stored.
     stored: Option<CachedResponse>,
     body: Vec<u8>,
-    /// The memory that the answer takes of the process's budget.
+    /// Reservation of the answer's memory in the process's budget.
     reservation: Reservation,
     content_length: Option<u64>,
     bytes_max: u64,
 }
 
-/// An answer to be kept, but for its body.
+/// Answer to be stored, without its body.
 pub(super) struct PendingEntry {
     pub plan: StorePlan,
-    /// By which request headers it differs from others.
+    /// Names of the request headers by which the answer differs from others.
     pub names: Vec<String>,
     /// Request's values of the headers in `names`.
     pub signature: Vec<u8>,
@@ -141,7 +142,8 @@ pub(super) struct PendingEntry {
 }
 
 impl Saver {
-    /// For an answer without a body; `reservation` is grown to what the answer takes.
+    /// Creates the filter for an answer without a body; `reservation` grows to the size of the
+    /// answer.
     pub fn new(zone: Zone, headed: PendingEntry, reservation: Reservation) -> Self {
         let PendingEntry { plan, names, signature, stored } = headed;
         Self {
@@ -159,7 +161,8 @@ impl Saver {
 
     /// Prepares the filter for the answer's body.
     pub fn expecting(self, content_length: Option<u64>, bytes_max: u64) -> Self {
-        // Room for all of it at once: memory is touched, and paid for, as it fills.
+        // Room for the whole body is allocated at once, because the kernel provides memory only as
+        // it fills.
         let room = content_length.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
         Self { content_length, bytes_max, body: Vec::with_capacity(room), ..self }
     }

@@ -1,31 +1,31 @@
-//! Zones as the bootstrap file gives them: names, sizes, and whether they are on the disk.
+//! Zones as configured in the bootstrap file: names, sizes, and whether they are on the disk.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 use tollhouse_plugin::{ConfError, Services};
 
-/// The zone on the disk that exists where the bootstrap file names none.
+/// Name of the default zone on the disk, used if the bootstrap file names no zones.
 pub(super) const DISK_ZONE: &str = "disk_cache_one";
-/// The zone in memory that exists where the bootstrap file names none.
+/// Name of the default zone in memory, used if the bootstrap file names no zones.
 const MEMORY_ZONE: &str = "memory_cache";
-/// Bytes of a zone in memory that has no size.
+/// Default size of a zone in memory, in bytes.
 const MEMORY_BYTES_DEFAULT: u64 = 50 << 20;
-/// Bytes of a zone on the disk that has no size.
+/// Default size of a zone on the disk, in bytes.
 const DISK_BYTES_DEFAULT: u64 = 1 << 30;
-/// Default lifetime of answers on the disk, unless the bootstrap file sets another.
+/// Default lifetime of answers on the disk in milliseconds.
 const TTL_MS_DEFAULT: u64 = 10_000;
 
-/// Levels of folders where the bootstrap file does not say: one of 256.
+/// Default levels of folders: one level of 256 folders.
 const LEVELS_DEFAULT: [u8; 1] = [2];
-/// Levels of folders at most, each named by one or two digits.
+/// Maximum number of levels of folders, each named by one or two digits.
 const LEVELS_MAX: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ZoneSettings {
     /// Settings of a zone on the disk; `None` for a zone in memory.
     pub disk: Option<DiskSettings>,
-    /// Bytes of what it keeps in memory: answers, or the names of files.
+    /// Maximum bytes of the zone in memory: answers, or the names of files.
     pub memory_bytes: u64,
     pub default_ttl_ms: u64,
 }
@@ -33,7 +33,7 @@ pub(super) struct ZoneSettings {
 /// Folders of a zone on the disk, and their size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DiskSettings {
-    /// The folder; one below the data directory where it is not given.
+    /// Folder of the zone; `None` for a folder below the data directory.
     pub path: Option<PathBuf>,
     /// Number of digits in the folder names of each level.
     pub levels: Vec<u8>,
@@ -81,7 +81,8 @@ fn disk_of(zone: &Value) -> Result<Option<DiskSettings>, ConfError> {
     Ok(Some(DiskSettings { path, levels, bytes: bytes.unwrap_or(DISK_BYTES_DEFAULT) }))
 }
 
-/// `1:2`: folders named by one digit, in them folders named by two.
+/// Parses the levels of folders; `1:2` means folders named by one digit, which contain folders
+/// named by two.
 fn levels_of(value: &Value) -> Option<Vec<u8>> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -104,7 +105,7 @@ fn bad(zone: &Value, field: &str) -> ConfError {
     format!("{field} {value} of cache_zone {name} makes no sense").into()
 }
 
-/// `50m`, `1G`, `512k`, or a number of bytes.
+/// Parses a size: `50m`, `1G`, `512k`, or a number of bytes.
 fn bytes(value: &Value) -> Option<u64> {
     let Value::String(text) = value else { return value.as_u64() };
     let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());

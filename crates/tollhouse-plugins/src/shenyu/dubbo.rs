@@ -19,7 +19,7 @@ const OPEN_MAX: usize = 1024;
 /// Largest number of idle connections per server and core.
 const KEPT_MAX: usize = 64;
 
-/// Time for which an idle connection is kept. Servers close it after three minutes.
+/// Maximum duration for which an idle connection is kept. Servers close it after three minutes.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// Memory of a JSON value, in bytes.

@@ -16,7 +16,7 @@ use crate::shared::dial::Verification;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Largest difference between clocks, in seconds.
 const LEEWAY_S: u64 = 120;
-/// Time after which the provider's keys are fetched again.
+/// Age in milliseconds from which the provider's keys are fetched again.
 const KEYS_AGE_MAX_MS: u64 = 86_400_000;
 /// Lifetimes of sessions: the defaults of `openid-connect`.
 const LIFETIMES: Lifetimes = Lifetimes { idle_s: 900, rolling_s: 3_600, absolute_s: 86_400 };

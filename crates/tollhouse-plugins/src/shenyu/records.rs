@@ -37,7 +37,7 @@ const REQUESTED_MAX: usize = 500;
 const STEP_TIME_MAX: Duration = Duration::from_secs(10);
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
-/// Batching settings: short delays, like ShenYu's.
+/// Returns the batching settings: short delays, like ShenYu's.
 fn fields(name: &str) -> BatchFields {
     BatchFields {
         name: name.to_owned(),

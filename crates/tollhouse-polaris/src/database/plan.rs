@@ -168,7 +168,9 @@ impl Plan {
     /// refer to them.
     ///
     /// # Errors
-    /// If the object is not written.
+    /// If Polaris' tables cannot hold the object: no table exists for its kind, its service is
+    /// missing, or a value does not fit its column. Also if the object belongs to Polaris' own
+    /// servers, or if the existing row cannot be decoded.
     pub fn put(&mut self, object: &Object) -> Result<WriteOutcome, ExportRefusal> {
         let (name, part) = self.place_of(object)?;
         if !part.is_there(&self.schema) {

@@ -12,7 +12,7 @@ use tollhouse_registry::{
 use super::row::metadata;
 use super::{Column, Details, ImportRefusal, Part, Row};
 
-/// Column that the query needs; without it the import fails.
+/// Returns a column that the query needs; without it the import fails.
 pub(super) const fn column(
     name: &'static str,
     expression: &'static str,
@@ -22,7 +22,7 @@ pub(super) const fn column(
     Column { name, expression, table, column, otherwise: None }
 }
 
-/// A column that later versions added.
+/// Returns a column that later versions added.
 pub(super) const fn later_column(
     name: &'static str,
     expression: &'static str,

@@ -62,7 +62,7 @@ impl Dialect {
     }
 }
 
-/// A contract as the registry takes it, whatever it replaces.
+/// Returns a contract in the registry's form, whatever it replaces.
 pub(crate) fn new_contract(contract: &ServiceContract, body: Bytes) -> NewContract {
     NewContract {
         id: contract_id(contract).into(),

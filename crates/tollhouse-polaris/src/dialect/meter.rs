@@ -61,7 +61,7 @@ impl Method {
         }
     }
 
-    /// Full name of its service in the protocol.
+    /// Returns the full name of its service in the protocol.
     fn service(self) -> &'static str {
         match self {
             Self::ReportClient
@@ -88,7 +88,8 @@ struct MethodMeter {
     calls: Box<[AtomicU64]>,
     classes: [AtomicU64; LATENCY_CLASSES],
     total_us: AtomicU64,
-    /// Since [`take_extremes`] last looked; `u64::MAX` where no call has ended.
+    /// Duration of the fastest call since the last [`take_extremes`]; `u64::MAX` if no call has
+    /// ended.
     fastest_us: AtomicU64,
     slowest_us: AtomicU64,
 }
@@ -169,7 +170,8 @@ pub(super) fn sum(meters: &[Arc<Meter>]) -> Vec<MethodReading> {
     Method::ALL.iter().map(|method| sum_of(*method, meters)).collect()
 }
 
-/// The extremes of each method since the last look, in the order of [`sum`]; `None` where no call has ended.
+/// Returns the extremes of each method since the last look, in the order of [`sum`]; `None` where
+/// no call has ended.
 pub(super) fn take_extremes(meters: &[Arc<Meter>]) -> Vec<Option<Extremes>> {
     let of_method = |method: &Method| {
         let all = || meters.iter().map(|meter| &meter.methods[*method as usize]);

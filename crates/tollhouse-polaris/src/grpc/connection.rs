@@ -42,7 +42,7 @@ struct Driver<S> {
     presence: Presence,
     listener: Listener,
     unsent: Rc<UnsentAnswers>,
-    /// Set while the socket accepts no more bytes.
+    /// Answer whose rest is not sent yet; `None` while the socket accepts bytes.
     blocked: Option<UnsentAnswer>,
     /// Reused list of the calls that one read has begun.
     begun: Vec<IncomingCall>,

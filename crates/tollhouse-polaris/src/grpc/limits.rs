@@ -82,7 +82,7 @@ pub const SILENT_LOOKS_BEFORE_PING: u32 = 2;
 /// within seconds.
 pub const SILENT_LOOKS_BEFORE_END: u32 = 4;
 
-/// Time for calls in progress to finish after the stop.
+/// Maximum time for calls in progress to finish after the stop.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause after a failed accept that only time can cure, such as a lack of file descriptors.

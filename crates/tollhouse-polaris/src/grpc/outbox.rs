@@ -74,7 +74,7 @@ impl Outbox {
         taken
     }
 
-    /// Ready when the client has cancelled the call.
+    /// Becomes ready when the client has cancelled the call.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientGone> {
         self.stream.poll_gone(cx)
     }

@@ -107,7 +107,7 @@ impl Gather {
 }
 
 impl Payload {
-    /// A body without a message prefix.
+    /// Returns a body without a message prefix.
     pub(super) fn plain(text: &'static [u8], budget: &Budget) -> Self {
         Self {
             prefix: [0; PREFIX_BYTES],

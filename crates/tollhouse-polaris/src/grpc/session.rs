@@ -100,7 +100,7 @@ impl Calls {
         });
     }
 
-    /// The call on a stream, unless its client has cancelled it or disconnected.
+    /// Returns the call on a stream, unless its client has cancelled it or disconnected.
     fn present(&mut self, stream: StreamId) -> Result<&mut CallState, ClientGone> {
         self.streams.get_mut(stream).filter(|call| !call.is_gone).ok_or(ClientGone)
     }
@@ -331,7 +331,7 @@ impl CallStream {
         self.poll(cx, |call| call.unsent.is_empty().then_some(()))
     }
 
-    /// Ready when the client has cancelled the call.
+    /// Becomes ready when the client has cancelled the call.
     pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<ClientGone> {
         self.poll(cx, |_| None::<ClientGone>).map(|(Ok(gone) | Err(gone))| gone)
     }

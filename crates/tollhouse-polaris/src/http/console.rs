@@ -57,7 +57,7 @@ enum ListMode {
 }
 
 impl Write {
-    /// A call whose list is written completely or not at all.
+    /// Returns a call whose list is written completely or not at all.
     pub(super) const fn whole(
         message: &'static str,
         echo: u32,
@@ -66,7 +66,7 @@ impl Write {
         Self { message, echo, plan, list: ListMode::Whole }
     }
 
-    /// A call whose items are handled independently.
+    /// Returns a call whose items are handled independently.
     pub(super) const fn one_by_one(
         message: &'static str,
         echo: u32,
@@ -112,17 +112,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// A plan of one command; the item is returned as it was sent.
+    /// Returns a plan of one command; the item is returned as it was sent.
     pub(super) fn command(command: Command) -> Self {
         Self::commands(vec![command])
     }
 
-    /// A plan of several commands; the item is returned as it was sent.
+    /// Returns a plan of several commands; the item is returned as it was sent.
     pub(super) fn commands(commands: Vec<Command>) -> Self {
         Self { commands, echo: None, idle: Code::ExecuteSuccess }
     }
 
-    /// A plan without commands, because the registry is already as the item demands.
+    /// Returns a plan without commands, because the registry is already as the item demands.
     pub(super) fn nothing_changes() -> Self {
         Self { idle: Code::NoNeedUpdate, ..Self::commands(Vec::new()) }
     }

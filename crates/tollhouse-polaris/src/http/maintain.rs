@@ -170,7 +170,7 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
     plain(StatusCode::OK, text.to_string())
 }
 
-/// An empty list, for a caller with a token.
+/// Returns an empty list, for a caller with a token.
 pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     match read_query(api, request, &[]) {
@@ -252,7 +252,7 @@ fn all_targets(clients: Vec<Arc<Client>>) -> Result<String, Failure> {
     Ok(Value::from(targets_of(clients, |_| true)).to_string())
 }
 
-/// Targets of the clients that `shows` selects.
+/// Returns the targets of the clients that `shows` selects.
 fn targets_of(clients: Vec<Arc<Client>>, shows: impl Fn(&v1::Client) -> bool) -> Vec<Value> {
     let mut groups = Vec::new();
     for reported in clients {

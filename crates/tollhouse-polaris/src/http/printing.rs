@@ -23,7 +23,7 @@ const USUAL_GROWTH: usize = 4;
 /// Second limit, if the first does not suffice: a control character takes six bytes.
 const GREATEST_GROWTH: usize = 8;
 
-/// Number of cache entries above which unused ones are removed.
+/// Number of cache entries above which unused entries are removed.
 const NAMES_MAX: usize = 256;
 
 /// Cache key of a text: answers with equal keys are equal.

@@ -20,14 +20,14 @@ impl ReadError {
     }
 }
 
-/// Lenient options: unknown fields are ignored, because they come from newer clients. Unknown enum
-/// names are ignored too; [`check_names`] detects them.
+/// Returns the lenient options: unknown fields are ignored, because they come from newer clients.
+/// Unknown enum names are ignored too; [`check_names`] detects them.
 pub(super) fn options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// Strict options, which accept a message only if all fields are known. They accept most texts and
-/// are therefore tried first.
+/// Returns the strict options, which accept a message only if all fields are known. They accept
+/// most texts and are therefore tried first.
 fn strict_options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(true)
 }

@@ -13,7 +13,7 @@ pub(super) enum Texts {
 /// Field that enables or disables a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch {
-    /// No field: the rule is always enabled.
+    /// The rule has no such field and is always enabled.
     None,
     /// Field number of a plain boolean that means "enabled".
     Flag(u32),

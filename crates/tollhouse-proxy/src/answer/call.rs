@@ -43,7 +43,8 @@ pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'
     lines
 }
 
-/// Last chunk of a gRPC response that is cut off by `code`, with the trailers that report it.
+/// Returns the last chunk of a gRPC response that is cut off by `code`, with the trailers that
+/// report it.
 pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
     let status = match code {
         ErrorCode::DeadlineExceeded | ErrorCode::GrpcMessageTooLarge => {
@@ -55,8 +56,8 @@ pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
     format!("0\r\ngrpc-status: {status}\r\ngrpc-message: {message}\r\n\r\n").into_bytes()
 }
 
-/// The body as one line of text: the `message` or `error_msg` of a JSON object, or the text itself.
-/// An HTML page or an empty body yields the reason phrase of the status.
+/// Returns the body as one line of text: the `message` or `error_msg` of a JSON object, or the text
+/// itself. An HTML page or an empty body yields the reason phrase of the status.
 fn message(Refusal { status, content_type, body }: Refusal<'_>) -> Cow<'_, str> {
     let is_page = content_type == page::HTML;
     let Some(text) =

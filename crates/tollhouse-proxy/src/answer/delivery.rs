@@ -37,7 +37,7 @@ pub(crate) struct Delivery {
 }
 
 impl Outgoing {
-    /// A node's response as it is sent with `status`, if no plugin rewrites its body.
+    /// Returns a node's response as it is sent with `status`, if no plugin rewrites its body.
     #[inline]
     pub(crate) fn from_node(cx: &Exchange<'_>, status: Status) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl Delivery {
     }
 }
 
-/// Final status of a response: 500 if `number` is not a valid final status, such as an interim
-/// (1xx) status that a configuration or a policy server names.
+/// Returns the final status of a response: 500 if `number` is not a valid final status, such as an
+/// interim (1xx) status that a configuration or a policy server names.
 #[inline]
 pub(crate) fn final_status(number: u16) -> Status {
     Status::new(number).filter(|status| status.is_final()).unwrap_or(Status::INTERNAL_ERROR)

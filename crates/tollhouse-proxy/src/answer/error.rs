@@ -58,8 +58,8 @@ pub(crate) async fn answer(
     own::send(cx, chains, answer).await
 }
 
-/// Status and body as ShenYu writes them, if a ShenYu object routed the request and its nodes
-/// failed.
+/// Returns the status and body as ShenYu writes them, if a ShenYu object routed the request and its
+/// nodes failed.
 fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)> {
     let terms = cx.route?.terms().shenyu.as_ref()?;
     let is_late = matches!(

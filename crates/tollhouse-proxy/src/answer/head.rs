@@ -101,9 +101,9 @@ fn apply_edits(out: &mut Vec<u8>, edits: &HeaderEdits) {
     }
 }
 
-/// Treatment of a node's trailers. They are passed on to clients that asked for them (RFC 9110
-/// §6.5.1), and to every gRPC call, because its status is in the trailers and a proxy in front may
-/// have removed the client's `te`.
+/// Returns the treatment of a node's trailers. They are passed on to clients that asked for them
+/// (RFC 9110 §6.5.1), and to every gRPC call, because its status is in the trailers and a proxy in
+/// front may have removed the client's `te`.
 #[inline]
 pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =

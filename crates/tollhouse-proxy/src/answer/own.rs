@@ -160,7 +160,7 @@ async fn write(
     }
 }
 
-/// Delivery facts of a response whose body is complete, or is left out for HEAD.
+/// Returns the delivery facts of a response whose body is complete, or is left out for HEAD.
 fn outgoing(cx: &Exchange<'_>, status: u16, bytes: usize, declared: Option<u64>) -> Outgoing {
     let is_head = cx.is_head();
     let filters = &cx.state.plugins.filters;

@@ -24,7 +24,7 @@ pub(crate) fn for_code(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u
     (HTML, html(worker, code.status()))
 }
 
-/// HTML error page for a status.
+/// Returns the HTML error page for a status.
 pub(crate) fn html(worker: &Worker, status: u16) -> Vec<u8> {
     let title = format!("{status} {}", reason(status));
     worker.settings.brand.error_page(&title).into_bytes()

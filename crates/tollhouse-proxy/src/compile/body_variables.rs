@@ -43,7 +43,7 @@ impl BodyVariables {
         }
     }
 
-    /// Variables of the request body that any object reads, without duplicates.
+    /// Returns the variables of the request body that any object reads, without duplicates.
     pub(super) fn all(&mut self) -> Arc<[Variable]> {
         let all = self.all.get_or_insert_with(|| {
             let mut all: Vec<Variable> = Vec::new();

@@ -96,13 +96,14 @@ impl Hosts {
         self.take_out(id, certificates);
     }
 
-    /// Expiry of the certificates in service: object id and last valid second in Unix time.
+    /// Returns the expiry of the certificates in service: object id and last valid second in Unix
+    /// time.
     pub(super) fn ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         let serving = self.objects.iter().filter(|(_, compiled)| compiled.host().is_some());
         serving.map(|(id, compiled)| (id, compiled.not_after_unix_s))
     }
 
-    /// TLS hosts in service, each with the server names that it serves.
+    /// Returns the TLS hosts in service, each with the server names that it serves.
     pub(super) fn served(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
         self.objects.values().filter_map(|compiled| Some((compiled.host()?, &*compiled.names)))
     }

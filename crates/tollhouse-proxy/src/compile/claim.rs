@@ -44,8 +44,8 @@ pub(super) struct Claim<T> {
     pub left_out: Vec<&'static str>,
 }
 
-/// Claim of an HTTP route: the whole route without its plugins if it parses, else only its matching
-/// conditions.
+/// Returns the claim of an HTTP route: the whole route without its plugins if it parses, else only
+/// its matching conditions.
 pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> {
     let parse = |fields: Value| Route::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
@@ -91,7 +91,7 @@ pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> 
     Some(Claim { route, unreadable: Unreadable::Route, left_out })
 }
 
-/// Claim of an invalid stream route, by the rules for HTTP routes.
+/// Returns the claim of an invalid stream route, by the rules for HTTP routes.
 pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<StreamRoute>> {
     let parse = |fields: Value| StreamRoute::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
@@ -121,7 +121,7 @@ impl<T> Claim<T> {
 }
 
 impl Claim<Route> {
-    /// Problem that tells the operator which requests are refused.
+    /// Returns the problem that tells the operator which requests are refused.
     pub(super) fn notice(&self, path: &str) -> Problem {
         let paths = self.route.uris.join(", ");
         let at = match self.route.hosts.as_slice() {
@@ -133,7 +133,7 @@ impl Claim<Route> {
 }
 
 impl Claim<StreamRoute> {
-    /// Problem that tells the operator that connections are refused.
+    /// Returns the problem that tells the operator that connections are refused.
     pub(super) fn notice(&self, path: &str) -> Problem {
         notice(path, "connections", &self.left_out)
     }
@@ -151,13 +151,13 @@ fn notice(path: &str, what: &str, left_out: &[&str]) -> Problem {
     }
 }
 
-/// Problem for a route of which nothing can be claimed.
+/// Returns the problem for a route of which nothing can be claimed.
 pub(super) fn nothing_claimed(path: &str, what: &str) -> Problem {
     let problem = Problem::warning(path, format!("it is not known which {what} are its own"));
     problem.with_hint("it refuses none of them: another route may answer them until this is mended")
 }
 
-/// Readable conditions, and the names of the unreadable ones.
+/// Returns the readable conditions, and the names of the unreadable ones.
 fn further(
     fields: &Map<String, Value>,
     is_good: &impl Fn(&str, &Value) -> bool,
@@ -187,8 +187,8 @@ fn further(
     (kept, left_out)
 }
 
-/// Readable items of a single-valued and a list field, without duplicates, and whether all items
-/// were readable.
+/// Returns the readable items of a single-valued and a list field, without duplicates, and whether
+/// all items were readable.
 fn listed(
     fields: &Map<String, Value>,
     [one, many]: [&str; 2],

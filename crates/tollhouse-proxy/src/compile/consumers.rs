@@ -254,7 +254,7 @@ impl ConsumerTable {
     }
 }
 
-/// Keys in the auth configurations of an invalid object, as far as they can be read.
+/// Returns the keys in the auth configurations of an invalid object, as far as they can be read.
 pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
     let confs = value.get("plugins").and_then(Value::as_object).into_iter().flatten();
     let keys = confs.filter_map(|(name, conf)| {
@@ -271,7 +271,8 @@ pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
     keys.collect()
 }
 
-/// Identities and keys of a set's auth configurations; `None` if a configuration is refused.
+/// Returns the identities and keys of a set's auth configurations; `None` if a configuration is
+/// refused.
 pub(super) fn identities(
     set: &PluginSet,
     plugins: &Plugins,

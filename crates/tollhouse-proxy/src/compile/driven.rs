@@ -40,7 +40,7 @@ impl DrivenUpstreams {
         gone.iter().for_each(|key| self.remove(key));
     }
 
-    /// Changes recorded since the last call.
+    /// Returns the changes recorded since the last call.
     pub(super) fn take_changes(&mut self) -> Vec<UpstreamChange> {
         let changed = std::mem::take(&mut self.changed);
         let change = |key: String| UpstreamChange { state: self.states.get(&key).cloned(), key };

@@ -32,7 +32,8 @@ use crate::plugins::{PluginStep, StepSet};
 pub(super) enum Fallback {
     /// Keep all steps in service, which were good.
     LastGood,
-    /// No good version exists: refuse requests at the step where the plugin would have run.
+    /// Requests are refused at the step where the plugin would have run, because no good version
+    /// exists.
     Refuse,
 }
 
@@ -45,7 +46,7 @@ pub(super) enum Unreadable {
 }
 
 impl Unreadable {
-    /// Name of the step that refuses requests in its place.
+    /// Returns the name of the step that refuses requests in its place.
     const fn name(self) -> &'static str {
         match self {
             Self::Plugins => "plugins",
@@ -99,7 +100,7 @@ impl Plugins {
         &self.catalogue
     }
 
-    /// Plugin steps of an object; `None` if it has no plugins.
+    /// Returns the plugin steps of an object; `None` if it has no plugins.
     pub(super) fn get(&self, kind: Kind, id: &Id) -> Option<&StepSet> {
         self.sets.get(&(kind, id.clone()))
     }
@@ -172,8 +173,8 @@ impl Plugins {
         self.sets.insert((kind, id.clone()), set);
     }
 
-    /// Step that replaces a plugin which cannot run. A global rule applies to every request, so an
-    /// observability plugin in one is skipped instead of refusing all requests.
+    /// Returns the step that replaces a plugin which cannot run. A global rule applies to every
+    /// request, so an observability plugin in one is skipped instead of refusing all requests.
     fn in_place_of(&self, kind: Kind, name: &str, conf: &PluginConf) -> Option<PluginStep> {
         let looks_on = self
             .catalogue
@@ -214,8 +215,8 @@ impl Plugins {
         self.work.0.remove(plugin);
     }
 
-    /// Definitions of gRPC services. The caller recompiles the objects whose plugins name a changed
-    /// one.
+    /// Returns the definitions of gRPC services. The caller recompiles the objects whose plugins
+    /// name a changed one.
     pub(super) fn protos_mut(&mut self) -> &mut Protos {
         &mut self.protos
     }
@@ -304,7 +305,7 @@ impl Plugins {
         }
     }
 
-    /// Plugins of a consumer other than its auth plugins.
+    /// Returns the plugins of a consumer other than its auth plugins.
     pub(super) fn without_identities(&self, plugins: &PluginSet) -> PluginSet {
         let is_identity =
             |name: &str| self.catalogue.get(name).is_some_and(|plugin| plugin.is_auth());
@@ -312,7 +313,7 @@ impl Plugins {
         own.map(|(name, conf)| (name.clone(), conf.clone())).collect()
     }
 
-    /// Enabled auth plugins of a set with their configurations.
+    /// Returns the enabled auth plugins of a set with their configurations.
     pub(super) fn identities<'a>(
         &'a self,
         plugins: &'a PluginSet,

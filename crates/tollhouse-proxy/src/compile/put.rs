@@ -434,7 +434,7 @@ impl Compiler {
         self.plugins.set(plugins, &mut place);
     }
 
-    /// Treatment of an object's plugins if a plugin cannot run.
+    /// Returns the treatment of an object's plugins if a plugin cannot run.
     pub(super) fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
         let is_in_service = match kind {
             Kind::Route => self.routes.contains_key(id),
@@ -505,8 +505,8 @@ impl Compiler {
         }
     }
 
-    /// Every object with the plugin `name`, with all its plugins; with `proto`, only those whose
-    /// configuration references that definition.
+    /// Returns every object with the plugin `name`, with all its plugins; with `proto`, only those
+    /// whose configuration references that definition.
     fn users_of(&self, name: &str, proto: Option<&Id>) -> Vec<(Kind, Id, PluginSet)> {
         let routes = self.routes.iter().map(|(id, it)| (Kind::Route, id, &it.plugins));
         let services = self.services.iter().map(|(id, it)| (Kind::Service, id, &it.plugins));

@@ -16,12 +16,12 @@ use tollhouse_plugin::{Category, PluginType, validation};
 pub(super) enum Fields<'a> {
     /// Every field, because the configuration identifies clients or protects a route.
     All,
-    /// Only the named fields and those within them.
+    /// The named fields and the fields within them.
     Named(&'a [&'a str]),
 }
 
 impl Fields<'_> {
-    /// Secret fields of a plugin's configuration.
+    /// Returns the secret fields of a plugin's configuration.
     pub(super) fn for_plugin(plugin: &PluginType) -> Self {
         match plugin.category {
             Category::Authentication | Category::Security => Fields::All,
@@ -60,15 +60,16 @@ impl<'c> ResolvedConf<'c> {
         Self { conf: Cow::Borrowed(conf), unanswered: Vec::new() }
     }
 
-    /// Problem for the first unresolved reference, if the configuration was refused because of its
-    /// text.
+    /// Returns the problem for the first unresolved reference, if the configuration was refused
+    /// because of its text.
     pub(super) fn to_blame(&self, path: &str) -> Option<Problem> {
         let unanswered = self.unanswered.first()?;
         let problem = Problem::error(format!("{path}.{}", unanswered.field), unanswered.reason());
         Some(problem.with_hint("define a value: the text of the reference is invalid here"))
     }
 
-    /// Warnings for unresolved references in a configuration that is valid nevertheless.
+    /// Returns the warnings for unresolved references in a configuration that is valid
+    /// nevertheless.
     pub(super) fn warnings(&self, path: &str) -> impl Iterator<Item = Problem> {
         self.unanswered.iter().map(move |unanswered| {
             let path = format!("{path}.{}", unanswered.field);

@@ -195,7 +195,7 @@ impl Compiler {
     }
 }
 
-/// A route for each target; unchanged targets keep their route.
+/// Returns a route for each target; unchanged targets keep their route.
 fn routes(
     chain: &Chain,
     before: &Routes,
@@ -208,7 +208,7 @@ fn routes(
     chain.targets().iter().map(route).collect()
 }
 
-/// The route that runs the chain.
+/// Returns the route that runs the chain.
 fn chain_route(chain: &Arc<Chain>, targets: &[Arc<RouteEntry>]) -> RouteEntry {
     // One step and one route represent all ShenYu objects: the chain chooses a target at request
     // time, by its index in this list.
@@ -241,7 +241,7 @@ fn chain_route(chain: &Arc<Chain>, targets: &[Arc<RouteEntry>]) -> RouteEntry {
     entry
 }
 
-/// The route to the target of one rule.
+/// Returns the route to the target of one rule.
 fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> RouteEntry {
     let upstream =
         upstreams.set_shared(target.key.to_string(), &target.upstream, NodeHost::WithPort);

@@ -43,7 +43,7 @@ impl Streams {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
     }
 
-    /// Inline upstream of each route, if any.
+    /// Returns the inline upstream of each route, if any.
     pub(super) fn upstreams(&self) -> impl Iterator<Item = (&Id, &Option<Arc<Upstream>>)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.upstream))
     }
@@ -86,7 +86,7 @@ impl Streams {
         self.next_place
     }
 
-    /// Routes to compile, each once: changed ones and those of changed services.
+    /// Returns the routes to compile, each once: changed ones and those of changed services.
     pub(super) fn touched_in_order(&self, touched: &TouchedObjects) -> Vec<Id> {
         let mut seen = HashSet::new();
         let services = touched.services.iter().filter_map(|id| self.by_service.get(id)).flatten();
@@ -142,8 +142,8 @@ impl Compiler {
         self.snapshot.streams.insert(place, Arc::new(entry));
     }
 
-    /// Target of a stream route. An inline upstream takes precedence over an id, and the route over
-    /// its service.
+    /// Returns the target of a stream route. An inline upstream takes precedence over an id, and
+    /// the route over its service.
     fn stream_target(&mut self, route: &StreamRoute, service: &Reference<Arc<Service>>) -> Target {
         let slots = &mut self.snapshot.upstreams;
         if let Some(upstream) = &route.upstream {

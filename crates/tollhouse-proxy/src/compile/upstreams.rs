@@ -56,7 +56,8 @@ pub(super) struct Upstreams {
 struct PoolIdentity {
     scheme: Scheme,
     http_version: HttpVersion,
-    /// With PROXY protocol headers, each connection carries the address of one client.
+    /// PROXY protocol header, if nodes receive one. Each connection then carries the address of one
+    /// client.
     proxy_protocol: Option<ProxyHeader>,
     client_certificate: Option<(String, String)>,
     /// A connection without a client certificate must not replace one that needs a certificate.
@@ -113,8 +114,8 @@ impl Upstreams {
         }
     }
 
-    /// Changes since the last call of upstreams with health checks, slow start, or discovered
-    /// nodes. Costs one step per change and one per driven upstream of a plugin.
+    /// Returns the changes since the last call of upstreams with health checks, slow start, or
+    /// discovered nodes. Costs one step per change and one per driven upstream of a plugin.
     pub(super) fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         let of_plugins = &self.of_plugins;
         self.driven.let_go(|key| of_plugins.get(key).is_some_and(|of| of.strong_count() == 0));
@@ -148,7 +149,7 @@ impl Upstreams {
         entries.any(|entry| shows(&entry.conf, id))
     }
 
-    /// Client certificate that `upstream` presents to its nodes.
+    /// Returns the client certificate that `upstream` presents to its nodes.
     fn client_pair(&self, upstream: &Upstream) -> Option<Arc<CertificatePair>> {
         match upstream.tls.as_ref()? {
             UpstreamTls::Object(id) => self.certificates.get(id).cloned(),
@@ -159,7 +160,7 @@ impl Upstreams {
         }
     }
 
-    /// Slot of the object `id`, which may not exist yet.
+    /// Returns the slot of the object `id`, which may not exist yet.
     pub(super) fn slot(&mut self, id: &Id, slots: &mut Slots) -> u32 {
         *self.slots.entry(id.clone()).or_insert_with(|| slots.push(None))
     }
@@ -310,7 +311,8 @@ impl Upstreams {
         })
     }
 
-    /// Terms of the communication with the nodes of an upstream; equal terms are shared.
+    /// Returns the terms of the communication with the nodes of an upstream; equal terms are
+    /// shared.
     fn terms(
         &mut self,
         key: &str,
@@ -380,8 +382,8 @@ const NO_CERTIFICATE: &str =
 const BAD_CERTIFICATE: &str = "the client certificate of the upstream cannot be used";
 const BAD_AUTHORITIES: &str = "the authorities of the upstream (tls.ca) cannot be read";
 
-/// TLS connector for https, grpcs and tls nodes. If the client certificate is missing or unusable,
-/// the connector fails every handshake instead of connecting without one.
+/// Returns the TLS connector for https, grpcs and tls nodes. If the client certificate is missing
+/// or unusable, the connector fails every handshake instead of connecting without one.
 fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
     if !upstream.scheme.is_encrypted() {
         return None;

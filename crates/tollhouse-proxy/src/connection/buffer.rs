@@ -20,10 +20,11 @@ pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 /// enough for the L2 cache.
 pub(crate) const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Ordinary buffers pooled per core, at most 16 MiB. More concurrent requests on one core are rare.
+/// Maximum number of ordinary buffers pooled per core (16 MiB together). More concurrent requests
+/// on one core are rare.
 const ORDINARY_KEPT_MAX: usize = 1024;
 
-/// Large buffers pooled per core, at most 4 MiB.
+/// Maximum number of large buffers pooled per core (4 MiB together).
 const LARGE_KEPT_MAX: usize = 64;
 
 /// A contiguous buffer: bytes read but not yet consumed, with room behind them.
@@ -41,13 +42,13 @@ impl Buffer {
         Self { bytes: ByteRoom::new(size).unwrap_or_default(), start: 0, end: 0, reservation: None }
     }
 
-    /// An empty placeholder that allocates no memory, for idle connections.
+    /// Returns an empty placeholder that allocates no memory, for idle connections.
     pub fn absent() -> Self {
         Self { bytes: ByteRoom::default(), start: 0, end: 0, reservation: None }
     }
 
-    /// A buffer filled with `bytes` and without room, for the rest of a head while its connection
-    /// is a tunnel.
+    /// Returns a buffer filled with `bytes` and without room, for the rest of a head while its
+    /// connection is a tunnel.
     pub fn holding(bytes: &[u8]) -> Self {
         let mut buffer = Self::new(bytes.len());
         buffer.bytes.copy_from_slice(bytes);
@@ -60,19 +61,19 @@ impl Buffer {
         self.bytes.is_empty()
     }
 
-    /// Capacity of the buffer in bytes.
+    /// Returns the capacity of the buffer in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes that were read from the socket and not consumed.
+    /// Returns the bytes that were read from the socket and not consumed.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Bytes read and not consumed, for changes in place.
+    /// Returns the bytes read and not consumed, for changes in place.
     #[inline]
     pub fn filled_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
@@ -98,7 +99,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Room behind the filled bytes, at most `TURN_BYTES`; may be empty.
+    /// Returns the room after the filled bytes, at most `TURN_BYTES`; may be empty.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         let end = self.bytes.len().min(self.end + TURN_BYTES);

@@ -128,7 +128,7 @@ impl Carrier {
         }
     }
 
-    /// Reason to stop work for the client's stream, if the stream has ended early.
+    /// Returns the reason to stop work for the client's stream, if the stream has ended early.
     #[inline]
     pub fn withdrawn(&self) -> Option<ErrorCode> {
         match self {
@@ -137,8 +137,8 @@ impl Carrier {
         }
     }
 
-    /// Handle that reports the early end of the client's stream while the stream is borrowed;
-    /// `None` for a socket.
+    /// Returns the handle that reports the early end of the client's stream while the stream is
+    /// borrowed; `None` for a socket.
     #[inline]
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         match self {
@@ -147,7 +147,7 @@ impl Carrier {
         }
     }
 
-    /// Check of the node's response, if the client opens a WebSocket over HTTP/2.
+    /// Returns the check of the node's response, if the client opens a WebSocket over HTTP/2.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         match self {
             Self::Socket(_) => None,
@@ -181,7 +181,7 @@ impl Carrier {
         }
     }
 
-    /// Server side of the TLS session on this connection, if any.
+    /// Returns the server side of the TLS session on this connection, if any.
     #[inline]
     pub fn server_tls(&self) -> Option<&ServerTls> {
         match self {

@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Request head and the bytes received after it.
+    /// Returns the request head and the bytes received after it.
     #[inline]
     pub fn request_bytes(&self) -> &[u8] {
         self.link.buffer.filled()
@@ -152,7 +152,7 @@ impl Client {
         tls.and_then(ServerTls::application_protocol) == Some(b"h2")
     }
 
-    /// Protocol name for logs and variables, for a head of `version`.
+    /// Returns the protocol name for logs and variables, for a head of `version`.
     #[inline]
     pub fn protocol(&self, version: Version) -> &'static str {
         match (&self.link.stream, version) {
@@ -169,7 +169,8 @@ impl Client {
         if self.is_encrypted() { HTTPS } else { HTTP }
     }
 
-    /// Watch for the client's departure while a request is pending; `None` on an HTTP/2 stream.
+    /// Returns the watch for the client's departure while a request is pending; `None` on an HTTP/2
+    /// stream.
     pub(crate) fn departure(&self, worker: &Worker) -> Option<Departure> {
         match &self.link.stream {
             Carrier::Socket(stream) => {

@@ -11,7 +11,7 @@ use tollhouse_net::Departure;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
-/// Time in milliseconds before the client of a pending request is watched. A client that leaves
+/// Delay in milliseconds before the client of a pending request is watched. A client that leaves
 /// earlier is noticed then.
 const LOOK_AFTER_MS: u64 = 200;
 
@@ -41,8 +41,8 @@ impl<'e> Watch<'e> {
         Self { worker: cx.worker, departure: cx.departure, from_ms, noticed: None }
     }
 
-    /// Outcome of a request after a poll. The client is checked after the request, so that a
-    /// response that is ready is still sent.
+    /// Returns the outcome of a request after a poll. The client is checked after the request, so
+    /// that a response that is ready is still sent.
     #[inline]
     pub(crate) fn check<T>(
         &mut self,

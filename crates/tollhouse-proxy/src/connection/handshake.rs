@@ -81,12 +81,12 @@ impl TlsPeer {
         }
     }
 
-    /// Server name sent by the client; empty if none.
+    /// Returns the server name sent by the client; empty if none.
     pub fn server_name(&self) -> &str {
         if self.is_named { &self.name } else { "" }
     }
 
-    /// Subject and serial number of the client certificate; empty without one.
+    /// Returns the subject and serial number of the client certificate; empty without one.
     pub fn subject_and_serial(&self) -> (&str, &str) {
         let Some(certificate) = self.certificates.first() else { return ("", "") };
         let (subject, serial) = self.subject_and_serial.get_or_init(|| {
@@ -96,13 +96,13 @@ impl TlsPeer {
         (subject, serial)
     }
 
-    /// Resumption as nginx writes it in `$ssl_session_reused`.
+    /// Returns the resumption as nginx writes it in `$ssl_session_reused`.
     pub fn resumption(&self) -> &'static str {
         if self.is_resumed { "r" } else { "." }
     }
 
-    /// Result of the verification as nginx writes it in `$ssl_client_verify`: `NONE` without a
-    /// certificate, `SUCCESS`, or `FAILED:` with the reason.
+    /// Returns the result of the verification as nginx writes it in `$ssl_client_verify`: `NONE`
+    /// without a certificate, `SUCCESS`, or `FAILED:` with the reason.
     pub fn verdict(&self) -> &'static str {
         let Some(checked) = &self.checked else { return "NONE" };
         match checked.verdict {
@@ -131,7 +131,7 @@ pub enum Shaken {
 pub(crate) enum Carries {
     /// HTTP requests; their version is agreed on by ALPN.
     Requests,
-    /// Any protocol, passed through to a node.
+    /// Bytes of any protocol, passed through to a node.
     Bytes,
 }
 
@@ -198,7 +198,8 @@ pub(crate) async fn run(
     }
 }
 
-/// TLS terms for the host that the client asks for. The name and host are stored in `chosen`.
+/// Returns the TLS terms for the host that the client asks for. The name and host are stored in
+/// `chosen`.
 fn choose(
     worker: &Worker,
     hello: &Hello<'_>,
@@ -219,7 +220,7 @@ fn choose(
     })
 }
 
-/// The host for the client's server name or, without one, for the fallback name.
+/// Returns the host for the client's server name or, without one, for the fallback name.
 fn find<'c, 'n>(
     certificates: &'c Certificates,
     name: Option<&'n str>,

@@ -36,7 +36,7 @@ impl HeldBody {
         }
     }
 
-    /// Variables to look up when the body is read.
+    /// Returns the variables to look up when the body is read.
     pub(crate) fn wanted(&self) -> Option<Arc<[Variable]>> {
         self.wanted.clone()
     }
@@ -76,12 +76,12 @@ impl HeldBody {
         self.is_asked.get() && self.end.is_none()
     }
 
-    /// The body, once it is read; `buffer` is the client's.
+    /// Returns the body, once it is read; `buffer` is the client's.
     pub(crate) fn bytes<'a>(&'a self, head_bytes: usize, buffer: &'a Buffer) -> Option<&'a [u8]> {
         buffer.filled().get(head_bytes..self.end?)
     }
 
-    /// Length of the body in bytes without chunk framing, once it is read.
+    /// Returns the length of the body in bytes without chunk framing, once it is read.
     #[inline]
     pub(crate) fn length(&self, head_bytes: usize) -> Option<u64> {
         Some((self.end? - head_bytes) as u64)

@@ -38,8 +38,8 @@ pub struct Record {
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
     pub address: Endpoint,
-    /// Time from the head of the request to the failure, in milliseconds; 0 if the node answered,
-    /// whose time the record has.
+    /// Duration in milliseconds from the head of the request to the failure; 0 if the node
+    /// answered, because the record then has its times.
     pub failed_ms: u32,
     /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
@@ -48,7 +48,7 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// Attempt that a node answered.
+    /// Returns the attempt that a node answered.
     #[inline]
     pub fn answered(address: Endpoint, status: u16) -> Self {
         Self { address, failed_ms: 0, status, code: None }
@@ -95,13 +95,14 @@ impl Record {
         self.attempts.push(attempt);
     }
 
-    /// Error of the last node tried; `NoNodes` if none was tried.
+    /// Returns the error of the last node tried; `NoNodes` if none was tried.
     pub fn last_code(&self) -> ErrorCode {
         let failed = self.attempts.iter().rev().find_map(|attempt| attempt.code);
         failed.unwrap_or(ErrorCode::NoNodes)
     }
 
-    /// Value of `X-APISIX-Upstream-Status`: the statuses of all nodes in order, such as `502, 200`.
+    /// Returns the value of `X-APISIX-Upstream-Status`: the statuses of all nodes in order, such as
+    /// `502, 200`.
     pub fn upstream_statuses(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (index, attempt) in self.attempts.iter().enumerate() {

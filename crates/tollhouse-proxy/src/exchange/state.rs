@@ -63,7 +63,8 @@ pub(crate) struct RequestState {
 const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
 impl RequestState {
-    /// Bytes sent to nodes before the client's body: the head, and a body set by plugins.
+    /// Returns the bytes sent to nodes before the client's body: the head, and a body set by
+    /// plugins.
     #[inline]
     pub(crate) fn lead(&self) -> Lead<'_> {
         let body = self.plugins.edits.body.as_deref().unwrap_or_default();
@@ -89,8 +90,8 @@ impl RequestState {
     }
 }
 
-/// Method sent to nodes, which determines the framing of their responses. `head` was parsed from
-/// `buffer`.
+/// Returns the method sent to nodes, which determines the framing of their responses. `head` was
+/// parsed from `buffer`.
 #[inline]
 pub(crate) fn upstream_method<'a>(
     edits: &RequestEdits,

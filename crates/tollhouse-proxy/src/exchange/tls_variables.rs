@@ -10,7 +10,7 @@ use crate::connection::handshake::TlsPeer;
 
 type Value<'a> = Option<Cow<'a, [u8]>>;
 
-/// Value of `ssl_<name>` on a TLS connection.
+/// Returns the value of `ssl_<name>` on a TLS connection.
 pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     match name {
         "protocol" => text(peer.protocol),
@@ -42,7 +42,7 @@ fn certificate_value<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     Some(Cow::Owned(value.into_bytes()))
 }
 
-/// Percent-encoding as in nginx: all bytes except letters, digits and `-._~`.
+/// Percent-encodes a text as nginx does: all bytes except letters, digits and `-._~`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 5 / 4);
     for byte in text.bytes() {

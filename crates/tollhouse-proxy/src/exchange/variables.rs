@@ -59,7 +59,7 @@ impl Lookup for Exchange<'_> {
 }
 
 impl Exchange<'_> {
-    /// The client's header lines that plugins have kept, then those added by plugins.
+    /// Returns the client's header lines that plugins have kept, then those added by plugins.
     fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (bytes, edits) = (self.request_bytes(), &self.state.plugins.edits.headers);
         let sent = self.state.head.fields.visible();
@@ -72,8 +72,8 @@ impl Exchange<'_> {
         state.held_body.value(&state.head, &self.client.link.buffer, variable)
     }
 
-    /// Value from the GraphQL document in the query argument `query` of a GET, or in the body of
-    /// any other method.
+    /// Returns the value from the GraphQL document in the query argument `query` of a GET, or in
+    /// the body of any other method.
     fn in_graphql(&self, variable: &Variable) -> Value<'_> {
         if self.client_method() != b"GET" {
             return self.in_body(variable);
@@ -83,7 +83,7 @@ impl Exchange<'_> {
         operation.value(variable).map(Cow::Owned)
     }
 
-    /// Value of a variable by its name. Rarer groups are searched later.
+    /// Returns the value of a variable by its name. Rarer groups are searched later.
     fn named(&self, name: &str) -> Value<'_> {
         self.named_by_progress(name)
             .or_else(|| self.named_by_route(name))
@@ -92,7 +92,7 @@ impl Exchange<'_> {
             .or_else(|| self.named_by_trace(name))
     }
 
-    /// Variables of the exchange's progress, its connection and its consumer.
+    /// Returns the variables of the exchange's progress, its connection and its consumer.
     fn named_by_progress(&self, name: &str) -> Value<'_> {
         let state = &*self.state;
         let record = &state.record;
@@ -159,7 +159,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Variables of the route; `None` before one is matched.
+    /// Returns the variables of the route; `None` before one is matched.
     fn named_by_route(&self, name: &str) -> Value<'_> {
         let entry = self.route?;
         let route = &entry.route;
@@ -177,7 +177,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Host pattern that matched, of the route or else of its service.
+    /// Returns the host pattern that matched, of the route or else of its service.
     fn matched_host(&self) -> Option<&str> {
         let entry = self.route?;
         let hosts = match &entry.terms().service {
@@ -227,7 +227,7 @@ fn number<'a>(number: impl Into<u64>) -> Value<'a> {
     Some(Cow::Owned(number.into().to_string().into_bytes()))
 }
 
-/// The host of a node as it is configured where that is an address.
+/// Returns the host of a node as configured, if that is an address.
 fn balancer_host<'a>(node: Endpoint) -> Value<'a> {
     match node.ip() {
         Some(ip) => address_text(AddressText::new(ip)),
@@ -239,7 +239,7 @@ fn address_text<'a>(address: AddressText) -> Value<'a> {
     Some(Cow::Owned(address.as_bytes().to_vec()))
 }
 
-/// Milliseconds as seconds with three decimals, as nginx writes them.
+/// Formats milliseconds as seconds with three decimals, as nginx writes them.
 fn seconds(time_ms: u64) -> Vec<u8> {
     format!("{}.{:03}", time_ms / 1000, time_ms % 1000).into_bytes()
 }

@@ -35,7 +35,7 @@ pub(crate) struct ClientFacts<'a> {
 /// Trust in the peer's forwarding headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// No trusted addresses are configured: `X-Forwarded-For` is extended, the others are
+    /// Trusted addresses are not configured. `X-Forwarded-For` is extended, the other headers are
     /// overwritten.
     Unconfigured,
     /// The peer is a trusted address: its headers are kept.
@@ -187,8 +187,8 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// Elements of `X-Forwarded-For`: those the client sent, unless untrusted, those of plugins,
-    /// and the client's address last.
+    /// Returns the elements of `X-Forwarded-For`: those the client sent, unless untrusted, those of
+    /// plugins, and the client's address last.
     fn chain<'c>(&'c self, client: &ClientFacts<'c>) -> impl Iterator<Item = FieldValue<'c>> {
         let name = X_FORWARDED_FOR.as_bytes();
         let is_believed = self.trust != Trust::Untrusted && !self.edits.hides(name);

@@ -15,7 +15,7 @@ const UPSTREAM_STATUS: FieldName<'_> = FieldName::literal("X-APISIX-Upstream-Sta
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionNote {
-    /// No header, because HTTP/1.1 keeps the connection open by default.
+    /// The response has no such header, because HTTP/1.1 keeps the connection open by default.
     None,
     /// The connection closes after this response.
     Close,

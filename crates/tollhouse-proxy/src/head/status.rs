@@ -1,6 +1,6 @@
 //! Reason phrases of the statuses that the gateway may send, as nginx spells them.
 
-/// Reason phrase of `status`; empty if unknown.
+/// Returns the reason phrase of `status`; empty if unknown.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -22,7 +22,8 @@ pub struct AddressText {
 }
 
 impl AddressText {
-    /// The text of `address`; an IPv4-mapped one is written as IPv4, and that of a Unix socket as `unix:`.
+    /// Returns the text of `address`; an IPv4-mapped address is written as IPv4, and that of a Unix
+    /// socket as `unix:`.
     pub fn new(address: IpAddr) -> Self {
         let mut bytes = [0; ADDRESS_CHARS_MAX];
         let mut len = 0;

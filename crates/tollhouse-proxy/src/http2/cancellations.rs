@@ -100,7 +100,8 @@ impl Count {
     }
 }
 
-/// Unit of counting: an IPv4 address, or an IPv6 /64 network, which usually belongs to one client.
+/// Returns the unit of counting: an IPv4 address, or an IPv6 /64 network, which usually belongs to
+/// one client.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -159,7 +159,8 @@ impl<'a> Driver<'a> {
         });
     }
 
-    /// Time of the next deadline check in milliseconds; rare while the connection is idle.
+    /// Returns the time of the next deadline check in milliseconds; rare while the connection is
+    /// idle.
     fn next_look_ms(&self, now_ms: u64, idle_ms: u64) -> u64 {
         let (settings_ms, is_suspect, idle_since_ms) = self.session.with(|codec, streams| {
             let is_suspect = streams.signs(codec).is_suspect;

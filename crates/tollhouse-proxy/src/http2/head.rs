@@ -115,7 +115,7 @@ impl DecodedHead {
         self.method == b"HEAD"
     }
 
-    /// Header lines of the trailer section.
+    /// Returns the header lines of the trailer section.
     pub(super) fn lines(&self) -> &[u8] {
         &self.lines
     }

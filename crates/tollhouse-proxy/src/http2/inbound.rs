@@ -64,7 +64,8 @@ impl Inbound {
         Self { staged, data, ..Self::default() }
     }
 
-    /// Emptied buffers for reuse; `None` if they are larger than `ROOM_REUSED_BYTES_MAX`.
+    /// Returns the emptied buffers for reuse; `None` if they are larger than
+    /// `ROOM_REUSED_BYTES_MAX`.
     pub(super) fn into_room(self) -> Option<Room> {
         let Self { mut staged, mut data, .. } = self;
         staged.clear();
@@ -78,7 +79,7 @@ impl Inbound {
         self.framing = lay(&mut self.staged);
     }
 
-    /// Number of bytes of heads that are not read yet.
+    /// Returns the number of bytes of heads that are not read yet.
     pub(super) fn staged_bytes(&self) -> usize {
         self.staged.len() - self.staged_read
     }
@@ -148,7 +149,7 @@ impl Inbound {
         self.is_closed && self.staged_read == self.staged.len()
     }
 
-    /// The part of `room` that the current chunk may fill.
+    /// Returns the part of `room` that the current chunk may fill.
     fn limited<'b>(&self, room: &'b mut [u8]) -> &'b mut [u8] {
         let most = if self.framing == Framing::Chunked { self.chunk_left } else { room.len() };
         let length = most.min(room.len());

@@ -8,7 +8,7 @@ use crate::settings;
 /// Bytes that HTTP/1.1 counts per header line beside name and value.
 const LINE_OVERHEAD_BYTES: usize = 4;
 
-/// Codec limits for connections of clients.
+/// Returns the codec limits for connections of clients.
 pub(super) fn for_clients(limits: &settings::Limits) -> Limits {
     Limits {
         concurrent_streams: limits.http2_streams,
@@ -31,9 +31,9 @@ pub(super) fn for_nodes() -> Limits {
     }
 }
 
-/// Codec limits that admit any head within `head`. HTTP/2 counts 32 bytes of overhead per field,
-/// HTTP/1.1 four. The codec's limits only bound memory; the HTTP/1.1 parser refuses a head that is
-/// too long and reports the precise error code.
+/// Returns the codec limits that admit any head within `head`. HTTP/2 counts 32 bytes of overhead
+/// per field, HTTP/1.1 four. The codec's limits only bound memory; the HTTP/1.1 parser refuses a
+/// head that is too long and reports the precise error code.
 fn for_heads(head: &HeadLimits) -> Limits {
     let codec = Limits::default();
     let overhead =

@@ -8,7 +8,7 @@ const PAYLOAD: [u8; 8] = *b"tollhous";
 /// Silence with open streams before a PING is sent, in milliseconds. gRPC servers treat more than
 /// one PING in five minutes as abuse (gRFC A8).
 const SILENCE_MS: u64 = 310_000;
-/// Time to wait for the acknowledgement, in milliseconds; gRPC's default.
+/// Timeout of the acknowledgement in milliseconds; gRPC's default.
 const ANSWER_MS: u64 = 20_000;
 /// Minimum time in milliseconds between a PING and a next one that is sent only on suspicion.
 const SUSPICION_PAUSE_MS: u64 = 10_000;

@@ -34,7 +34,7 @@ pub(crate) enum Claim {
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened; the request waits for it.
     Wait(OpeningPermit),
-    /// No connection has capacity: the request opens one.
+    /// The request opens a connection, because none has capacity.
     Open,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Dial {
     pub(crate) time: Duration,
 }
 
-/// A stream of a connection that stands under `key`, or a way to a connection.
+/// Returns a stream of an open connection of `key`, or else the way to get a connection.
 pub(crate) fn claim(worker: &Worker, terms: &UpstreamTerms, key: &PoolKey) -> Claim {
     let connections = &worker.node_connections;
     let now_ms = worker.clock.now_ms();
@@ -65,8 +65,8 @@ pub(crate) fn claim(worker: &Worker, terms: &UpstreamTerms, key: &PoolKey) -> Cl
     opening.map_or(Claim::Open, |opening| Claim::Wait(OpeningPermit::new(worker.handle(), opening)))
 }
 
-/// Opens a connection under `key` in a task of its own: those who wait for it may take their requests back, and it is
-/// there for the next. Gives the place of the first.
+/// Opens a connection of `key` in a separate task, so that the connection remains available for
+/// other requests if the waiting ones are cancelled. Returns the permit of the first request.
 pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> OpeningPermit {
     let (key, bounds, now_ms) = (key.clone(), dial.terms.keepalive, worker.clock.now_ms());
     let opening = match dial.terms.speaks_http2 {
@@ -95,7 +95,7 @@ impl OpeningGuard {
         self.opening.fail(error);
     }
 
-    /// Begins to serve the connection, whose streams requests take.
+    /// Starts to serve a connection whose streams requests share.
     fn share(&self, stream: Stream) {
         let (worker, key) = (&self.worker, &self.opening.key);
         let session = connection::client(worker, stream.is_encrypted());
@@ -154,7 +154,7 @@ async fn serve(
     }
 }
 
-/// Idle timeout in milliseconds; a setting of 0 disables it, as in nginx.
+/// Returns the idle timeout in milliseconds; a setting of 0 disables it, as in nginx.
 fn idle_ms(worker: &Worker, node: &NodeConnection) -> u64 {
     if worker.is_draining() {
         return 0;
@@ -165,7 +165,7 @@ fn idle_ms(worker: &Worker, node: &NodeConnection) -> u64 {
     }
 }
 
-/// Output of `connecting`; `None` if `time` passes first.
+/// Returns the output of `connecting`; `None` if `time` passes first.
 async fn within<T>(
     worker: &Worker,
     time: Duration,

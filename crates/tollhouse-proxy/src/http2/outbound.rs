@@ -82,7 +82,7 @@ impl Outbound {
         self.is_head
     }
 
-    /// The node's handshake, if the client asked for a WebSocket.
+    /// Returns the node's handshake, if the client asked for a WebSocket.
     pub(super) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_deref()
     }

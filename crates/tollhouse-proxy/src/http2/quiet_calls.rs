@@ -65,7 +65,7 @@ impl AsyncWrite for Tap {
     }
 }
 
-/// Number of PING frames in the bytes that a peer has read.
+/// Returns the number of PING frames in the bytes that a peer has read.
 fn pings(read: &[u8]) -> usize {
     let mut rest = &read[PREFACE.len()..];
     let mut pings = 0;

@@ -157,7 +157,7 @@ impl Streams {
         }
     }
 
-    /// Evidence that the peer is alive.
+    /// Returns the evidence that the peer is alive.
     pub(super) fn signs(&self, codec: &Connection) -> Signs {
         Signs {
             received: self.received,
@@ -222,8 +222,9 @@ impl Streams {
         }
     }
 
-    /// Reason to stop work for a client's stream, if it ended early. The requests of a flooding
-    /// client are finished nevertheless, so that they keep occupying its concurrency limit.
+    /// Returns the reason to stop work for a client's stream, if it ended early. The requests of a
+    /// flooding client are finished nevertheless, so that they keep occupying its concurrency
+    /// limit.
     pub(super) fn withdrawn(&self, stream: StreamId) -> Option<GatewayCode> {
         match self.table.get(stream) {
             Some(entry) if !entry.is_broken => None,

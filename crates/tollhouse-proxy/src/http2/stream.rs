@@ -26,7 +26,7 @@ pub(crate) struct Withdrawal {
 }
 
 impl Withdrawal {
-    /// Reason to stop work for the stream.
+    /// Returns the reason to stop work for the stream.
     #[inline]
     pub(crate) fn cause(&self) -> Option<ErrorCode> {
         self.session.with(|_, streams| streams.withdrawn(self.id))
@@ -103,18 +103,18 @@ impl Http2Stream {
         }
     }
 
-    /// Reason to stop work for the client's stream, if the stream has ended early.
+    /// Returns the reason to stop work for the client's stream, if the stream has ended early.
     pub(crate) fn withdrawn(&self) -> Option<ErrorCode> {
         self.id.and_then(|id| self.session.with(|_, streams| streams.withdrawn(id)))
     }
 
-    /// Handle that reports the early end of the stream while it is borrowed.
+    /// Returns the handle that reports the early end of the stream while it is borrowed.
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         let session = Rc::clone(&self.session);
         self.id.map(|id| Withdrawal { session, id })
     }
 
-    /// Check of the node's response, if the client opens a WebSocket.
+    /// Returns the check of the node's response, if the client opens a WebSocket.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         let asks = |id: &StreamId| self.session.with(|_, streams| streams.asks_websocket(*id));
         let id = self.id.filter(asks)?;

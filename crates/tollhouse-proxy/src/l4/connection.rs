@@ -25,7 +25,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Name in variables and the log.
+    /// Returns the name used in variables and the log.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -50,7 +50,7 @@ pub(crate) struct Ends {
 /// First bytes sent by the client.
 #[derive(Debug)]
 pub(crate) enum FirstBytes {
-    /// At the front of the connection's buffer.
+    /// The bytes are at the front of the connection's buffer.
     Link(Link),
     Datagram(Box<[u8]>),
 }
@@ -133,7 +133,7 @@ impl<'w> Connection<'w> {
         self.timer.expired(self.worker.clock.now_ms())
     }
 
-    /// Output of `future`; `None` if `time` passes first.
+    /// Returns the output of `future`; `None` if `time` passes first.
     pub(super) async fn within<T>(
         &self,
         time: Duration,
@@ -160,7 +160,7 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// Bytes of the client that were not sent to a node yet.
+    /// Returns the bytes of the client that were not sent to a node yet.
     pub(super) fn unsent(&self) -> &[u8] {
         match &self.first {
             FirstBytes::Link(link) => link.buffer.filled(),
@@ -182,7 +182,7 @@ impl<'w> Connection<'w> {
         link.poll_fill(context, &self.worker.buffers)
     }
 
-    /// Properties of the connection that routes match.
+    /// Returns the properties of the connection that routes match.
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             client: self.client_address(),
@@ -191,7 +191,7 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// The client's address; an IPv4-mapped one as IPv4.
+    /// Returns the client's address; an IPv4-mapped one as IPv4.
     pub(super) fn client_address(&self) -> IpAddr {
         self.ends.client.ip().to_canonical()
     }

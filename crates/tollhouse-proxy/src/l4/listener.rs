@@ -60,7 +60,7 @@ pub enum HeaderOut {
 }
 
 impl HeaderOut {
-    /// PROXY protocol version for TCP connections.
+    /// Returns the PROXY protocol version for TCP connections.
     pub(super) fn for_stream(self) -> Option<Version> {
         match self {
             Self::Absent => None,
@@ -69,7 +69,7 @@ impl HeaderOut {
         }
     }
 
-    /// Version for datagrams, which only the binary form supports.
+    /// Returns the version for datagrams, which only the binary form supports.
     pub(super) fn for_datagrams(self) -> Option<Version> {
         match self {
             Self::Absent => None,

@@ -19,7 +19,7 @@ use crate::snapshot::{Reference, Snapshot, Target, UpstreamEntry};
 /// Status that a successful connection counts as in the node's health and response time.
 const CONNECTED_STATUS: u16 = 200;
 
-/// Upstream of a connection.
+/// Returns the upstream of a connection.
 ///
 /// # Errors
 /// If the route names no upstream, or a service or upstream that does not exist.
@@ -52,7 +52,7 @@ pub(super) fn upstream(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     Alive,
-    /// No evidence, because nothing was sent to the node yet.
+    /// The evidence is missing, because the node has not been sent any bytes yet.
     None,
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn connect<'u, O: Open>(
     }
 }
 
-/// Further attempts allowed: the configured number, or one per other node.
+/// Returns the number of further attempts allowed: the configured number, or one per other node.
 fn retries(upstream: &UpstreamEntry) -> u32 {
     let others = upstream.state.node_count().saturating_sub(1);
     upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
@@ -176,8 +176,8 @@ async fn pick<'u>(
     }
 }
 
-/// Error for an upstream without usable nodes: `NoNodes` if it has none, `UpstreamUnresolved` if
-/// none has an address.
+/// Returns the error for an upstream without usable nodes: `NoNodes` if it has none,
+/// `UpstreamUnresolved` if none has an address.
 fn no_nodes(upstream: &UpstreamEntry) -> ErrorCode {
     let has_weight = upstream.conf.nodes.iter().any(|node| node.weight > 0);
     if has_weight || upstream.conf.discovery.is_some() {

@@ -24,7 +24,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Bytes received and not sent on yet.
+    /// Returns the number of bytes received and not sent on yet.
     pub(super) fn held(&self) -> usize {
         self.held
     }
@@ -56,7 +56,7 @@ pub(crate) struct PipePool {
 }
 
 impl PipePool {
-    /// An empty pipe; `None` if `PIPES_MAX` are in use or the system provides none.
+    /// Returns an empty pipe; `None` if `PIPES_MAX` are in use or the system provides none.
     pub(super) fn take(&self) -> Option<Pipe> {
         if let Some(pipe) = self.free.borrow_mut().pop() {
             return Some(pipe);

@@ -202,7 +202,7 @@ pub(super) async fn access(
     refusal.map_or(Ok(chosen), Err)
 }
 
-/// Status with which a plugin refuses the connection; `None` if it may continue.
+/// Returns the status with which a plugin refuses the connection; `None` if it may continue.
 async fn answer(step: &PluginStep, cx: &mut RequestContext<'_>) -> Option<u16> {
     match step.handler.access(cx) {
         Step::Continue => None,

@@ -74,7 +74,7 @@ fn note(worker: &Worker, connection: &mut Connection<'_>, up: &Flow<'_>, down: &
     record.bytes_sent = down.bytes;
 }
 
-/// Error code for the side that broke, if any.
+/// Returns the error code for the side that broke, if any.
 fn failure(
     up: &Poll<Result<(), FailedSide>>,
     down: &Poll<Result<(), FailedSide>>,
@@ -106,7 +106,7 @@ struct Means<'w> {
 }
 
 impl Means<'_> {
-    /// The resources for a direction whose opposite is `other`.
+    /// Returns the resources for a direction whose opposite is `other`.
     fn beside(self, other: &Flow<'_>) -> Self {
         Self { is_last: other.is_ended, ..self }
     }

@@ -66,7 +66,7 @@ impl StreamTable {
         self.homes.is_empty()
     }
 
-    /// All routes, in no particular order.
+    /// Returns all routes, in no particular order.
     pub fn routes(&self) -> impl Iterator<Item = &Arc<StreamEntry>> {
         self.buckets.values().flat_map(|routes| routes.iter().map(|placed| &placed.entry))
     }

@@ -102,8 +102,8 @@ async fn run(
     Ok(())
 }
 
-/// PROXY protocol header for a node, sent before TLS and all other bytes: in the version of the
-/// upstream, or else of the listener.
+/// Returns the PROXY protocol header for a node, sent before TLS and all other bytes: in the
+/// version of the upstream, or else of the listener.
 fn header(ends: Ends, upstream: &UpstreamEntry, options: StreamOptions) -> Vec<u8> {
     let own = upstream.terms.proxy_protocol.map(header_version);
     let mut header = Vec::new();
@@ -126,7 +126,7 @@ async fn relay_all(
     relayed
 }
 
-/// Relay timeouts; the upstream's `timeout` takes precedence over the settings.
+/// Returns the relay timeouts; the upstream's `timeout` takes precedence over the settings.
 fn times(worker: &Worker, upstream: &UpstreamEntry) -> Times {
     let settings = &worker.settings.streams;
     let configured = upstream.conf.timeout.as_ref();

@@ -355,8 +355,8 @@ impl NodeResponses<'_> {
         self.upstream.state.report(&self.picked, outcome, now_ms);
     }
 
-    /// Ready when the session has been silent for the idle timeout, which is shorter during a
-    /// drain.
+    /// Becomes ready when the session has been silent for the idle timeout, which is shorter during
+    /// a drain.
     fn poll_end(
         &self,
         connection: &Connection<'_>,

@@ -57,7 +57,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Duration of the session in milliseconds.
+    /// Returns the duration of the session in milliseconds.
     pub(super) fn session_ms(&self) -> u64 {
         self.worker.clock.now_ms().saturating_sub(self.record.started_ms)
     }

@@ -33,7 +33,7 @@ pub struct PluginStep {
     pub is_auth: bool,
     /// Whether the node must receive the path that the plugin has judged.
     pub judges_path: bool,
-    /// In a global rule: the treatment of a plugin that the route has as well.
+    /// Treatment of a plugin of a global rule that the route has as well.
     pub run_policy: RunPolicy,
     /// Upstreams that the plugin may choose.
     pub upstreams: Vec<StepUpstream>,
@@ -60,7 +60,7 @@ impl PluginStep {
         self.filter.as_ref().is_some_and(Expr::reads_body)
     }
 
-    /// Identifier of the plugin instance, unique while it exists.
+    /// Returns the identifier of the plugin instance, unique while it exists.
     #[inline]
     pub(crate) fn instance(&self) -> usize {
         Arc::as_ptr(&self.handler).cast::<()>() as usize
@@ -146,7 +146,7 @@ impl Chain {
         self.0.as_ref().map_or(&[], |links| &links.off)
     }
 
-    /// Phases in which any plugin takes part.
+    /// Returns the phases in which any plugin takes part.
     #[inline]
     pub(super) fn phases(&self) -> Phases {
         self.0.as_ref().map_or(Phases::NONE, |links| links.phases)

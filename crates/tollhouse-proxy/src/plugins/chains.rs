@@ -45,7 +45,7 @@ pub(crate) struct KeptChains {
 }
 
 impl KeptChains {
-    /// The chains for a request on `route`.
+    /// Returns the chains for a request on `route`.
     pub(crate) fn on_route<'k>(&'k self, route: &'k RouteEntry) -> Chains<'k> {
         Chains {
             globals: &self.globals,
@@ -119,7 +119,7 @@ impl<'s> Chains<'s> {
         self.globals.judges_path() || self.route.is_some_and(Chain::judges_path)
     }
 
-    /// Step at `index` of all steps, those of global rules first.
+    /// Returns the step at `index` of all steps, those of global rules first.
     #[inline]
     pub(crate) fn step(&self, index: usize) -> Option<&'s PluginStep> {
         if let Some(step) = self.global_steps.get(index) {

@@ -18,8 +18,8 @@ use crate::exchange::Exchange;
 use crate::stages::{judged_path, request_body, trace, upstream_head};
 
 impl Exchange<'_> {
-    /// Error that a plugin receives for an unreadable body. Only `TooLarge` leaves the response to
-    /// the plugin; any other error ends the request, whatever the plugin answers.
+    /// Returns the error that a plugin receives for an unreadable body. Only `TooLarge` leaves the
+    /// response to the plugin; any other error ends the request, whatever the plugin answers.
     fn body_error(&mut self, error: GatewayError) -> BodyError {
         if error.code == ErrorCode::BodyTooLarge {
             return BodyError::TooLarge;

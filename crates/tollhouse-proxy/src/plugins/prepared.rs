@@ -29,23 +29,24 @@ pub(crate) struct PreparedResponse {
 /// Place of the bytes of a response body.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
-    /// In the `body` of the prepared response.
+    /// The body is in `body` of the prepared response.
     #[default]
     Own,
-    /// Shared with other owners, such as a cache; sent without a copy.
+    /// The body is shared with other owners, such as a cache, and sent without a copy.
     Shared(Bytes),
-    /// Left out, because the request is HEAD; holds the length that it would have, if known.
+    /// The body is left out, because the request is HEAD. Holds the length that it would have, if
+    /// known.
     LeftOut(Option<u64>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// Only a status was given; an error gets the gateway's page.
+    /// The response has a status only; an error gets the gateway's page.
     #[default]
     StatusOnly,
-    /// No body, also for an error.
+    /// The response has no body, even for an error.
     Empty,
-    /// Sent as plain text unless the headers set a content type.
+    /// The body is sent as plain text, unless the headers set a content type.
     Text,
 }
 
@@ -87,7 +88,7 @@ impl PreparedResponse {
         }
     }
 
-    /// Length of the body declared in the head.
+    /// Returns the length of the body declared in the head.
     pub(crate) fn declared_bytes(&self) -> Option<u64> {
         match &self.place {
             Place::LeftOut(bytes) => *bytes,

@@ -15,8 +15,8 @@ use super::chain::{PluginStep, StepUpstream};
 const PRIORITY: i64 = i64::MAX;
 
 impl PluginStep {
-    /// A step that refuses requests with `plugin_unavailable` in place of the plugin `name`; with a
-    /// filter, only those that the plugin would have run for.
+    /// Returns a step that refuses requests with `plugin_unavailable` in place of the plugin
+    /// `name`; with a filter, only those that the plugin would have run for.
     pub(crate) fn unavailable(
         name: &str,
         owner: &'static str,
@@ -25,7 +25,7 @@ impl PluginStep {
         Self { filter, ..Self::refusing(name, owner, ErrorCode::PluginUnavailable) }
     }
 
-    /// A step that refuses all requests in place of the part `name` of an object.
+    /// Returns a step that refuses all requests in place of the part `name` of an object.
     pub(crate) fn refusing(name: &str, owner: &'static str, code: ErrorCode) -> Self {
         let handler: SharedHandler = Arc::new(Unavailable);
         Self {

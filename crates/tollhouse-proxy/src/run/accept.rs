@@ -136,7 +136,8 @@ async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr, transpor
     connection(entry, client, refusal).await;
 }
 
-/// An async block and not an `async fn`, which would store its parameters twice.
+/// Returns the future of a connection. This is an async block, because an `async fn` would store
+/// its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "every idle connection would pay for the copies")]
 fn connection(
     mut entry: Entry,

@@ -31,7 +31,7 @@ pub(super) async fn tick(worker: Rc<Worker>) {
 /// Interval between two runs of the housekeeping.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Once a second: trims idle pools and counts, refreshes the snapshot, and flushes the log.
+/// Trims idle pools and counts, refreshes the snapshot and flushes the log, once a second.
 pub(super) async fn look_round(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(INTERVAL);
     loop {

@@ -32,7 +32,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The host, unless handshakes are refused.
+    /// Returns the host, unless handshakes are refused.
     pub(crate) fn host(&self) -> Option<&Arc<TlsHost>> {
         match self {
             Self::Host(host) => Some(host),
@@ -105,13 +105,14 @@ impl<'a> NameSlot<'a> {
     }
 }
 
-/// Whether a client can ask for a configured name: a whole name, `*.` before a rest, or `*`.
+/// Whether a configured name can match a client's server name: an exact name, a wildcard such as
+/// `*.example.com`, or `*`.
 pub(crate) fn is_name(name: &str) -> bool {
     NameSlot::new(name) != NameSlot::Nothing && !name.ends_with('.')
 }
 
 impl Certificates {
-    /// Host for `name`, given in lower case without a final dot.
+    /// Returns the host for `name`, given in lower case without a final dot.
     pub fn find(&self, name: &str) -> Option<&Arc<TlsHost>> {
         self.answer(name)?.host()
     }
@@ -131,7 +132,7 @@ impl Certificates {
             .or(self.any.as_ref())
     }
 
-    /// Host for clients that send no server name, if no fallback name is configured.
+    /// Returns the host for clients that send no server name, if no fallback name is configured.
     pub fn any(&self) -> Option<&Arc<TlsHost>> {
         self.any.as_ref()?.host()
     }
@@ -142,7 +143,9 @@ impl Certificates {
         self.asking > 0
     }
 
-    /// Sets or removes the host of a configured name: a whole name, `*.` before a rest, or `*`.
+    /// Sets the treatment of handshakes for a server name; `None` removes it. `name` is an exact
+    /// name, a wildcard such as `*.example.com`, or `*` for all other names; any other pattern is
+    /// ignored.
     pub(crate) fn set(&mut self, name: &str, answer: Option<Answer>) {
         let asks = |answer: &Option<Answer>| {
             usize::from(answer.as_ref().is_some_and(Answer::asks_clients))

@@ -54,8 +54,8 @@ pub struct UpstreamTerms {
 /// Form of a node's `Host` for `pass_host: node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeHost {
-    /// With the port, unless it is the scheme's default.
+    /// The host is sent with the port, unless that is the scheme's default.
     WithPort,
-    /// Without the port; used for upstreams in plugin configurations.
+    /// The host is sent without the port; used for upstreams in plugin configurations.
     Bare,
 }

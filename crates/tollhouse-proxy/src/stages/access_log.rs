@@ -18,7 +18,7 @@ const ATTEMPTS_INLINE: usize = 2;
 /// Capacity reserved for a node's address; a longer IPv6 address grows the buffer.
 const ADDRESS_CHARS: usize = "255.255.255.255:65535".len();
 
-/// Bytes of a refused head that the log may show as the request line.
+/// Maximum number of bytes of a refused head that the log shows as the request line.
 const REFUSED_LINE_BYTES_MAX: usize = 256;
 
 /// Writes the line of a served request.

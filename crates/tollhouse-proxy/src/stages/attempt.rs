@@ -281,8 +281,8 @@ impl HeadReader<'_> {
         watched
     }
 
-    /// Called if everything is pending: sets the deadline after progress, else checks whether it
-    /// has passed.
+    /// Sets the deadline after progress, else checks whether it has passed. Called if all futures
+    /// are pending.
     ///
     /// One deadline serves all sides; the side that the exchange waits for determines its length.
     /// It is only extended if bytes have moved, so that a wake-up without progress gives a silent
@@ -332,8 +332,8 @@ impl HeadReader<'_> {
     }
 }
 
-/// Error for a stream that ended or failed before a whole head. A request that is not idempotent is
-/// not retried elsewhere once a part was sent (RFC 9110 §9.2.2).
+/// Returns the error for a stream that ended or failed before a whole head. A request that is not
+/// idempotent is not retried elsewhere once a part was sent (RFC 9110 §9.2.2).
 #[cold]
 fn broken(link: &Link, state: &RequestState, body: &RequestPump) -> AttemptError {
     if link.stream.is_refused() {

@@ -13,7 +13,7 @@ use crate::settings::{RealIp, Settings};
 /// Elements of a proxy chain that are handled without allocation; more are rare.
 const HOPS_INLINE: usize = 8;
 
-/// Address that a trusted proxy reports; `None` if the peer itself is the client.
+/// Returns the address that a trusted proxy reports; `None` if the peer itself is the client.
 #[inline]
 pub(crate) fn reported(
     real_ip: &RealIp,
@@ -47,7 +47,7 @@ pub(crate) fn reported(
     reported
 }
 
-/// Trust in the peer's forwarding headers.
+/// Returns the degree of trust in the peer's forwarding headers.
 #[inline]
 pub(crate) fn trust(settings: &Settings, peer: IpAddr) -> Trust {
     match &settings.trusted_addresses {

@@ -74,7 +74,7 @@ pub(crate) fn note_identity(cx: &mut Exchange<'_>) {
     cx.state.plugins.edits.identities.note(identity);
 }
 
-/// Requested host in lower case, without its port.
+/// Returns the requested host in lower case, without its port.
 fn host_of<'a>(cx: &'a Exchange<'_>) -> &'a str {
     std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default()
 }

@@ -96,7 +96,7 @@ async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
     }
 }
 
-/// Further attempts allowed: the configured number, or one per other node.
+/// Returns the number of further attempts allowed: the configured number, or one per other node.
 fn retries(way: Way<'_>) -> u32 {
     let others = way.upstream.state.node_count().saturating_sub(1);
     way.upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
@@ -132,8 +132,8 @@ async fn pick<'s>(
     }
 }
 
-/// Error for an upstream without usable nodes: `NoNodes` if it has none, `UpstreamUnresolved` if
-/// none has an address.
+/// Returns the error for an upstream without usable nodes: `NoNodes` if it has none,
+/// `UpstreamUnresolved` if none has an address.
 #[cold]
 fn no_nodes(way: Way<'_>) -> GatewayError {
     let has_weight = way.upstream.conf.nodes.iter().any(|node| node.weight > 0);

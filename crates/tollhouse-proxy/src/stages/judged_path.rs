@@ -61,8 +61,8 @@ fn apply_rewritten(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
     Ok(())
 }
 
-/// Normalised path as the node receives it. Path parameters and a trailing slash are kept; the
-/// normalisation options remove them only for matching.
+/// Returns the normalised path as the node receives it. Path parameters and a trailing slash are
+/// kept; the normalisation options remove them only for matching.
 pub(crate) fn escaped<'a>(cx: &'a Exchange<'_>) -> Cow<'a, [u8]> {
     let encoded_slash = cx.worker.settings.normalize.encoded_slash;
     let options = NormalizeOptions { encoded_slash, ..NormalizeOptions::default() };

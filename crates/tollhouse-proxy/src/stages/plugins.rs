@@ -68,7 +68,7 @@ pub(crate) async fn before_node<'s>(
     }
 }
 
-/// Error code of a plugin's refusal.
+/// Returns the error code of a plugin's refusal.
 fn code_of(refusal: RefusalKind) -> ErrorCode {
     match refusal {
         RefusalKind::AuthMissing => ErrorCode::AuthMissing,

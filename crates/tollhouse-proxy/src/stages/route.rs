@@ -37,7 +37,7 @@ impl Way<'_> {
         state.head.upgrade && self.route.websocket && !self.upstream.terms.speaks_http2
     }
 
-    /// Timeouts of this request: the route's, else the upstream's.
+    /// Returns the timeouts of this request: the route's, else the upstream's.
     #[inline]
     pub(crate) fn timeouts(self) -> tollhouse_model::Timeouts {
         self.route.terms().timeout.unwrap_or(self.upstream.terms.timeouts)
@@ -151,7 +151,7 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Next step for the request, if no plugin has chosen another.
+/// Returns the next step for the request, if no plugin has chosen another.
 ///
 /// # Errors
 /// If no route matched, or the upstream does not exist.
@@ -170,7 +170,7 @@ pub(crate) fn next<'s>(
     Ok(Next::Node(Way { route, upstream: upstream(snapshot, route)? }))
 }
 
-/// Upstream of `route`, with APISIX's precedence: inline, by id, the service's.
+/// Returns the upstream of `route`, with APISIX's precedence: inline, by id, the service's.
 #[inline]
 fn upstream<'s>(
     snapshot: &'s Snapshot,

@@ -61,7 +61,7 @@ pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) 
     }
 }
 
-/// Path and query for the node; `None` if a plugin set an invalid one.
+/// Returns the path and query for the node; `None` if a plugin set an invalid one.
 #[inline]
 fn target<'a>(cx: &'a Exchange<'_>) -> Option<OriginForm<'a>> {
     match cx.state.plugins.edits.upstream_uri() {
@@ -138,7 +138,8 @@ fn client_facts<'a>(cx: &'a Exchange<'_>) -> ClientFacts<'a> {
     }
 }
 
-/// Framing of the body for the node: equivalent to the client's, or that of a body set by a plugin.
+/// Returns the framing of the body for the node: equivalent to the client's, or that of a body set
+/// by a plugin.
 #[inline]
 fn framing(state: &RequestState) -> Framing {
     if let Some(body) = &state.plugins.edits.body {

@@ -39,7 +39,7 @@ impl Piece {
         }
     }
 
-    /// Framing before and after the data.
+    /// Returns the framing before and after the data.
     #[inline]
     pub(crate) fn around(&self) -> (&[u8], &'static [u8]) {
         (self.size.as_bytes(), self.end)

@@ -86,7 +86,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Estimated bytes of work for the filters, beyond the piece itself.
+    /// Returns the estimated number of bytes of work for the filters, beyond the piece itself.
     fn work_bytes(&self, piece: Piece) -> usize {
         let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), piece));
         works.fold(0, usize::saturating_add)

@@ -38,7 +38,7 @@ impl<'a> Lead<'a> {
         self.head.len() + self.body.len()
     }
 
-    /// Rest of both after `sent` bytes, limited to `TURN_BYTES` of body.
+    /// Returns the rest of head and body after `sent` bytes, limited to `TURN_BYTES` of body.
     #[inline]
     fn left(self, sent: usize) -> [&'a [u8]; 2] {
         let body = &self.body[sent.saturating_sub(self.head.len()).min(self.body.len())..];
@@ -62,7 +62,7 @@ pub(crate) enum PumpError {
 }
 
 impl PumpError {
-    /// Error code of the failed request.
+    /// Returns the error code of the failed request.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             PumpError::BadBody => ErrorCode::BadFraming,
@@ -240,7 +240,7 @@ impl RequestPump {
         &CONTINUE[CONTINUE.len() - left..]
     }
 
-    /// Offset in the client's buffer directly after this request.
+    /// Returns the offset in the client's buffer directly after this request.
     pub(crate) fn end_in_buffer(&self) -> usize {
         self.position + self.ready
     }

@@ -53,7 +53,7 @@ impl From<FilterFailure> for RelayError {
 }
 
 impl RelayError {
-    /// Error code that the log shows for the request.
+    /// Returns the error code that the log shows for the request.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             RelayError::DownstreamGone => ErrorCode::DownstreamGone,

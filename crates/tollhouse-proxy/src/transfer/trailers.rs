@@ -23,7 +23,7 @@ impl TrailerLines {
         self.section.extend_from_slice(part);
     }
 
-    /// Buffer of the trailer lines received so far.
+    /// Returns the buffer of the trailer lines received so far.
     pub(crate) fn section(&mut self) -> &mut Vec<u8> {
         &mut self.section
     }

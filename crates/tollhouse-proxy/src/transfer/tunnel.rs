@@ -25,7 +25,7 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Bytes relayed to the node and to the client.
+    /// Returns the numbers of bytes relayed to the node and to the client.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.up.bytes, self.down.bytes)
     }

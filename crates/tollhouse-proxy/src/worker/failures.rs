@@ -62,7 +62,7 @@ impl Failures {
         tracing::warn!(%client, code, cause, suppressed = unreported, "a TLS handshake failed");
     }
 
-    /// System error of the last attempt, if it failed with one.
+    /// Returns the system error of the last attempt, if it failed with one.
     #[cold]
     pub(crate) fn cause(&self, record: &Record) -> Option<String> {
         let attempt = record.attempts.last()?;

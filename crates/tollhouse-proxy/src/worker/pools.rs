@@ -19,14 +19,14 @@ use tollhouse_telemetry::node_series::NodeCounts;
 
 use crate::connection::link::Link;
 
-/// Estimated memory of all idle connections of a core, in bytes.
+/// Maximum memory of all idle connections of a core in bytes, as estimated by the constants below.
 const IDLE_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Estimated memory of a plain connection in the process and the kernel.
 const PLAIN_BYTES: usize = 4 * 1024;
 /// Estimated memory of a connection with a TLS session.
 const TLS_BYTES: usize = 32 * 1024;
-/// Keys without connections that are kept until the next sweep, so that their allocations are
-/// reused.
+/// Maximum number of keys without connections that are kept until the next sweep, so that their
+/// allocations are reused.
 const KEYS_KEPT_MAX: usize = 4 * 1024;
 /// Divisor: share of the connections that is closed when the limit is reached. Finding the oldest
 /// costs a pass over all connections, which is amortised over as many returns.
@@ -54,7 +54,7 @@ pub struct ComesFor {
 }
 
 impl ComesFor {
-    /// All clients of an address, for any local address.
+    /// Returns a value that stands for all clients of an address, for any local address.
     pub(crate) fn address(client: SocketAddr) -> Self {
         let client = SocketAddr::new(client.ip(), 0);
         Self { client, local: client }
@@ -62,7 +62,7 @@ impl ComesFor {
 }
 
 impl PoolKey {
-    /// Estimated memory of an idle connection with this key.
+    /// Returns the estimated memory of an idle connection with this key.
     #[inline]
     fn bytes(&self) -> usize {
         let key = if self.comes_for.is_some() { size_of::<ComesFor>() } else { 0 };
@@ -128,7 +128,7 @@ impl UpstreamConnection {
         Box::new(Self { link, requests: 0, is_proven: false, node: None, stack: None, metrics })
     }
 
-    /// Key of the connection in the pool.
+    /// Returns the key of the connection in the pool.
     #[inline]
     pub(crate) fn key(&self) -> Option<&PoolKey> {
         self.stack.as_ref().map(|stack| &stack.key)
@@ -227,7 +227,7 @@ impl Pools {
         connection
     }
 
-    /// Stack that is found under `key`; a new one if none is.
+    /// Returns the stack of `key`; creates it if missing.
     #[cold]
     fn listed(&self, key: PoolKey) -> Rc<Stack> {
         let mut stacks = self.stacks.borrow_mut();
@@ -242,7 +242,7 @@ impl Pools {
         stack
     }
 
-    /// The most recently used connection of `key` that is still usable.
+    /// Returns the most recently used connection of `key` that is still usable.
     #[inline]
     pub fn take(&self, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let stacks = self.stacks.borrow();
@@ -353,7 +353,8 @@ impl Pools {
         self.retain(|_| false);
     }
 
-    /// Number of connections dropped since the last call because the node had closed them.
+    /// Returns the number of connections dropped since the last call because the node had closed
+    /// them.
     pub fn take_found_dead(&self) -> u64 {
         self.found_dead.take()
     }

@@ -79,14 +79,14 @@ fn fold(number: u128) -> u64 {
     mix(u64::try_from(high).unwrap_or_default()) ^ u64::try_from(low).unwrap_or_default()
 }
 
-/// FNV-1a, because the hash must be equal on all nodes and in all versions.
+/// Returns FNV-1a of a text, because the hash must be equal on all nodes and in all versions.
 fn text(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Finalizer of `MurmurHash3`: every output bit depends on every input bit.
+/// Mixes bits with the finalizer of `MurmurHash3`: every output bit depends on every input bit.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

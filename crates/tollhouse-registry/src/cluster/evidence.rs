@@ -76,8 +76,8 @@ impl Evidence {
         self.lock().members.keys().copied().collect()
     }
 
-    /// Notes a round that was read. Returns whether all rounds before it were read too. Heartbeats
-    /// in the round count in either case.
+    /// Records that a round of another node has arrived. Returns false if earlier rounds of that
+    /// node are missing; the heartbeats in this round are valid nevertheless.
     pub(crate) fn receive(&self, node: NodeId, round: &Round<'_>, now_ms: u64) -> bool {
         let mut seen = self.lock();
         let Some(member) = seen.members.get_mut(&node) else { return true };

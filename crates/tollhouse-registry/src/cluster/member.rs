@@ -18,8 +18,9 @@ pub(crate) struct MemberRow {
     pub(crate) name: Box<str>,
 }
 
-/// Makes this node a member. Removes an existing member with this node's name, which is a killed
-/// process; with `has_predecessor` that member stays.
+/// Makes this node a member of the cluster. An older member with the same name is removed, because
+/// its process must have been killed; with `has_predecessor` that process still runs, and its
+/// member is kept.
 pub(crate) async fn join(
     store: &dyn Store,
     options: &ClusterOptions,

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use crate::cluster::evidence::Loss;
 use crate::limits::{TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
 
-/// Twice the longest expiry. An instance last heard of earlier than this has expired already.
+/// Age in milliseconds from which a loss no longer matters: twice the longest expiry. An instance
+/// that was last heard of before that has expired already.
 const LONGEST_MS: u64 = 2 * TTL_SECONDS_MAX as u64 * TTLS_TO_EXPIRY * 1_000;
 
 /// Maximum number of losses kept. Each takes a second or more, so that more do not fit into the

@@ -36,7 +36,8 @@ struct Pause {
 }
 
 impl Pause {
-    /// Returns the time to grant an instance that was last heard of at `alive_at_ms`.
+    /// Returns the silence, in milliseconds, that is not counted for an instance that was last
+    /// heard of at `alive_at_ms`.
     fn grace_ms(self, alive_at_ms: u64) -> u64 {
         if alive_at_ms > self.due_at_ms {
             return 0;
@@ -50,7 +51,7 @@ impl Pauses {
         Self { looked_at_ms: now_ms, past: VecDeque::new() }
     }
 
-    /// Notes a look that happened `late_ms` after it was due; 0 is the usual case.
+    /// Records a look that happened `late_ms` after it was due; usually 0.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
         let looked_at_ms = self.looked_at_ms;
         if late_ms > 0 {
@@ -73,8 +74,8 @@ impl Pauses {
         }
     }
 
-    /// Returns the time to grant, over all pauses, an instance that was last heard of at
-    /// `alive_at_ms`.
+    /// Returns the silence, in milliseconds and over all pauses, that is not counted for an
+    /// instance that was last heard of at `alive_at_ms`.
     pub(crate) fn grace_ms(&self, alive_at_ms: u64) -> u64 {
         self.past.iter().map(|pause| pause.grace_ms(alive_at_ms)).sum()
     }

@@ -23,7 +23,7 @@ pub(crate) struct Wheel {
     slots: Box<[Vec<Entry>]>,
     /// Last tick that was handed out.
     done_tick: u64,
-    /// A lower bound of the first tick with an entry; `u64::MAX` if the ring is empty.
+    /// Lower bound of the first tick with an entry; `u64::MAX` if the ring is empty.
     next_tick: u64,
     len: usize,
     stale: usize,

@@ -128,14 +128,16 @@ fn empty_namespaces(state: &State) -> impl Iterator<Item = Arc<str>> {
     unneeded.map(|namespace| Arc::clone(&namespace.name))
 }
 
-/// A contract may be reported before the first instance registers; the delay covers that time.
+/// Returns the ids of contracts whose service does not exist. A contract may be reported before the
+/// first instance registers; the delay covers that time.
 fn orphaned_contracts(state: &State) -> impl Iterator<Item = Arc<str>> {
     let orphaned =
         state.contracts().filter(|contract| state.resolve(contract.service.borrowed()).is_none());
     orphaned.map(|contract| Arc::clone(&contract.id))
 }
 
-/// Instances whose health is checked, and that have been unhealthy and unchanged for `after`.
+/// Returns the commands that remove instances whose health is checked and that have been unhealthy
+/// and unchanged for `after`.
 fn long_unhealthy(state: &State, now_ms: u64, after: Duration) -> impl Iterator<Item = Command> {
     let silent = state.instances().filter(move |instance| {
         let changed_ms = instance.modified_at.saturating_mul(1_000);

@@ -49,14 +49,14 @@ impl HealthOwner {
         self.health.set_membership(state, membership);
     }
 
-    /// Starts again with a state that was read again; its pulses still hold the times of the last
-    /// heartbeats.
+    /// Restarts health checking with a state that was read from the store again; its pulses still
+    /// hold the times of the last heartbeats.
     pub(super) fn restart(&mut self, state: &mut State, membership: Membership) {
         self.health.restart(state, membership, self.shared.clock.now_ms());
     }
 
-    /// Notes that this process runs. A look that is too late is a pause, which does not count as
-    /// silence.
+    /// Records that this process is running. If the record is too late, the process was paused; a
+    /// pause does not count as silence.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         let late = now.saturating_duration_since(self.look_due);
@@ -73,9 +73,8 @@ impl HealthOwner {
         self.look_due
     }
 
-    /// Returns how long the keeper may sleep if nothing else is due before `wake`. While no
-    /// instance can expire a pause does not matter, so that the look at the next wake-up is early
-    /// enough.
+    /// Returns the time until which the keeper may sleep, at most `wake`. While no instance can
+    /// expire, pauses of the process do not matter, so that the look at `wake` is early enough.
     pub(super) fn sleep_until(&mut self, wake: Instant) -> Instant {
         if self.health.next_due_ms().is_none() {
             self.look_due = wake;
@@ -88,7 +87,7 @@ impl HealthOwner {
         [self.health.next_due_ms(), self.unsaved.next_due_ms()].into_iter().flatten().min()
     }
 
-    /// Applies the effect of a durable command.
+    /// Updates health checking after an instance was registered, changed or removed in the store.
     pub(super) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
         if let Some(instance) = event.present() {
             self.shared.heartbeats.forget_unregistered(&instance.id);

@@ -47,7 +47,7 @@ pub(super) struct Log {
 /// Options of the state that is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StateOptions {
-    /// Differs between processes.
+    /// Salt of revisions, which differs between processes.
     pub(super) salt: u64,
     /// Bound of the objects' memory, in bytes.
     pub(super) memory_max: usize,

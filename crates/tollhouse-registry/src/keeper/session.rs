@@ -23,7 +23,7 @@ use crate::registry::Shared;
 /// Maximum wait between retries, because the other nodes wait for this node's rounds.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// Time for which a failed channel is not used.
+/// Duration for which a failed channel is not used.
 const CHANNEL_REST: Duration = Duration::from_secs(5);
 
 /// Current membership of this node; `None` while it is not a member.

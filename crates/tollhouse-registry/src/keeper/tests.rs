@@ -21,7 +21,7 @@ use crate::registry::HeartbeatOutcome;
 /// Some second of Unix time.
 const START_MS: u64 = 1_700_000_000_000;
 
-/// A registry at work, with its clock.
+/// Running registry with its clock.
 struct Running {
     registry: Registry,
     clock: Arc<ManualClock>,
@@ -52,7 +52,7 @@ impl Running {
         self.registry.submit(Command::Register(Box::new(new(id, ttl_seconds)))).await
     }
 
-    /// Lets time pass for the clock and the runtime alike.
+    /// Advances the clock and the runtime by the same duration.
     async fn pass(&self, time: Duration) {
         for _ in 0..time.as_millis() / HEALTH_TICK.as_millis() {
             self.clock.advance(HEALTH_TICK);
@@ -61,7 +61,7 @@ impl Running {
         }
     }
 
-    /// The process is stopped for so long: nothing of it runs, and then all at once.
+    /// Stops the process for this duration: no task runs, and then all run at once.
     async fn sleep(&self, time: Duration) {
         self.clock.advance(time);
         tokio::time::advance(time).await;

@@ -255,7 +255,7 @@ impl State {
     }
 }
 
-/// A change of an instance, ready to be stored.
+/// Change of an instance, ready to be stored.
 struct InstanceUpdate {
     before: Arc<Instance>,
     instance: Instance,

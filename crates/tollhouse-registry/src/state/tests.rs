@@ -14,7 +14,7 @@ use crate::limits::STATE_BYTES_MAX;
 /// Some second of Unix time.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 
-/// What a command would do.
+/// Effects of a command before its commit.
 pub(crate) struct Prepared {
     state: State,
     journal: Journal,
@@ -22,14 +22,14 @@ pub(crate) struct Prepared {
     outcome: Outcome,
 }
 
-/// A state with what it made durable and its own clock.
+/// State with the contents of its store and a clock.
 pub(crate) struct Bench {
     pub(crate) state: State,
     pub(crate) now_ms: u64,
     pub(crate) durable: std::collections::BTreeMap<Box<str>, bytes::Bytes>,
-    /// What health has not been told of yet.
+    /// Events that have not been passed to health checking yet.
     pub(crate) events: Vec<InstanceEvent>,
-    /// No two processes share a salt.
+    /// Number of restarts, so that each process has a different salt.
     restarts: std::cell::Cell<u64>,
 }
 
@@ -53,7 +53,8 @@ impl Bench {
         Ok(self.commit(prepared))
     }
 
-    /// Applies a command to a copy; dropping what comes of it is what a refused commit does.
+    /// Applies a command to a copy of the state. Dropping the result corresponds to a refused
+    /// commit.
     pub(crate) fn prepare(&self, command: Command) -> Result<Prepared, Refusal> {
         let (mut journal, mut events) = (Journal::default(), Vec::new());
         let mut state = self.state.clone();
@@ -72,7 +73,7 @@ impl Bench {
         prepared.outcome
     }
 
-    /// Makes durable what a journal says.
+    /// Applies the writes of a journal to the store.
     pub(crate) fn write(&mut self, journal: Journal) {
         for operation in journal.into_transaction(StoreRevision::ZERO).operations {
             match operation {
@@ -90,7 +91,7 @@ impl Bench {
         }
     }
 
-    /// The state after a restart.
+    /// Returns the state after a restart.
     pub(crate) fn restarted(&self) -> State {
         let entries = self.durable.iter().map(|(key, value)| Entry {
             key: key.clone(),

@@ -252,7 +252,7 @@ async fn remove(admin: &ShenyuAdmin, table: Table, call: &Call) -> Outcome {
         .await
 }
 
-/// Unique name of an interface: RPC type, path and method.
+/// Returns the unique name of an interface: RPC type, path and method.
 fn api_name(row: &Row) -> Name {
     let text = |member: &str| row::text(row, member).unwrap_or_default();
     Name {

@@ -19,7 +19,7 @@ use crate::limits::VALUE_BYTES;
 use crate::query::Arguments;
 use crate::row::Row;
 
-/// Time within which a body must have arrived.
+/// Maximum time for a body to arrive.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Reads a whole request. The body is limited to `bytes_max`, and its bytes are charged to the

@@ -209,7 +209,8 @@ fn one(Session { admin, caller }: Session<'_>, resource: &Resource, id: &str) ->
     success("detail success", resource.view_row(&tables, row))
 }
 
-/// Member that holds a second id of a row, for tables whose key in the store is another member.
+/// Returns the member that holds a second id of a row, for tables whose key in the store is another
+/// member.
 const fn second_id(table: Table) -> Option<&'static str> {
     match table {
         Table::AppAuth => Some("id"),
@@ -256,7 +257,7 @@ fn fill_namespace(draft: &mut Draft<'_>, namespace: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Key of a row in the store: the app key for applications, the id for all others.
+/// Returns the key of a row in the store: the app key for applications, the id for all others.
 pub(super) fn store_id(table: Table, id: &str, row: &Row) -> String {
     if table == Table::AppAuth {
         row::text(row, "appKey").unwrap_or_default()

@@ -9,7 +9,7 @@ use tollhouse_shenyu_gateway::forms::forms;
 enum InputType {
     Number = 1,
     Text = 2,
-    /// Chosen from the dictionary entries whose type is the field's name.
+    /// Choice from the dictionary entries whose type is the field's name.
     Choice = 3,
 }
 

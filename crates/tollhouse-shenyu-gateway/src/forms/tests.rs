@@ -1,5 +1,5 @@
-//! Forms against what reads the settings: a form that asks for what nobody reads misleads, and one that leaves something
-//! out hides it.
+//! Comparison of the forms with the code that reads the settings: a form must offer exactly the
+//! members that the gateway reads.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::forms;
 use crate::plugins::*;
 use crate::shared::*;
 
-/// Names the members that a reader knows, and reads nothing.
+/// Deserializer that collects the names of the members that a type reads, without reading any.
 struct Probe<'p>(&'p mut BTreeSet<&'static str>);
 
 impl<'de> Deserializer<'de> for Probe<'_> {
@@ -50,7 +50,7 @@ fn asked(pointer: &str) -> BTreeSet<&'static str> {
     properties.keys().map(String::as_str).collect()
 }
 
-/// Another name for brokers, and what is only refused.
+/// Members that the form omits: another name for the brokers, and a setting that is always refused.
 const UNASKED_OF_KAFKA: [&str; 2] = ["bootstrapServer", "compressAlg"];
 
 /// Places of forms, and the members that the gateway reads there.
@@ -125,10 +125,10 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         match place {
             "waf/rule" => drop(fields.remove("model")),
             "waf/config" => fields.retain(|field| *field == "model"),
-            // Elasticsearch knows no databases.
+            // Elasticsearch has no databases.
             "loggingElasticSearch/config" => drop(fields.remove("database")),
             "loggingKafka/config" => fields.retain(|field| !UNASKED_OF_KAFKA.contains(field)),
-            // The right spelling is taken as well.
+            // The correct spelling is accepted as well.
             "casdoor/config" => drop(fields.remove("client_secret")),
             // Both names are one member, and each plugin has its own.
             _ if asked.contains("url") && fields.contains("upstreamUrl") => {

@@ -20,7 +20,8 @@ use crate::shared::token::{Token, bearer, lasts, note_claims};
 use crate::turn::Turn;
 use crate::view::text_header;
 
-/// Most concurrent exchanges. Any client can cause one, and each is a call to Casdoor.
+/// Maximum number of concurrent exchanges of a code for a token. Any client can cause an exchange,
+/// and each is a call to Casdoor.
 const CODES_UNDER_WAY_MAX: usize = 64;
 
 /// Path below the endpoint at which codes are exchanged for tokens.
@@ -138,7 +139,7 @@ impl CasdoorRule {
         })
     }
 
-    /// Returns the token in the answer to such a form.
+    /// Returns the token in Casdoor's answer to [`Self::form`]; `None` if the answer has no token.
     pub fn granted(&self, answer: &[u8]) -> Option<String> {
         let granted: TokenResponse = serde_json::from_slice(answer).ok()?;
         Some(granted.access_token).filter(|token| !token.is_empty())

@@ -48,8 +48,9 @@ impl ContextPathRule {
         })
     }
 
-    /// Returns the path without the context path; empty if the rule has none, `None` if the path does
-    /// not begin with it. ShenYu removes as many characters, whatever they are.
+    /// Returns the path without the context path; empty if the rule has none, `None` if the path
+    /// does not begin with it. ShenYu does not compare: it removes as many characters as the
+    /// context path has.
     pub fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.context_path.is_empty() {
             return Some("");

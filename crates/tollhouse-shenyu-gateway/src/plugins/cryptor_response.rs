@@ -91,7 +91,7 @@ fn crypt(rule: &Arc<CryptorResponse>, statuses: Statuses, cx: &mut ResponseConte
     }
     let kind = cx.header("content-type").unwrap_or(b"application/json").to_vec();
     if !is_unreadable {
-        // The type that ShenYu gives a body once its fields are taken care of.
+        // ShenYu sets this type after it has decrypted or encrypted the fields.
         cx.set_header("Content-Type", b"text/plain");
     }
     let (rule, held) = (Arc::clone(rule), cx.hold_body());
@@ -105,7 +105,7 @@ struct CryptFilter {
     rule: Arc<CryptorResponse>,
     held: HeldBody,
     is_unreadable: bool,
-    /// Media type of the node's body, which the answer in its place keeps.
+    /// Media type of the node's body; an answer that replaces the body keeps it.
     kind: Vec<u8>,
     /// Whether the body was replaced by an answer.
     is_refused: bool,

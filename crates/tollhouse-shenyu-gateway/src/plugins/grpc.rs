@@ -21,7 +21,7 @@ const CALL_TIMEOUT_MS: u32 = 3_600_000;
 /// Largest request body, and largest message of a response: the default limit of gRPC servers.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Length of a frame's flags and size.
+/// Length in bytes of a frame's head: its flags and its size.
 const FRAME_HEAD_BYTES: usize = 5;
 
 /// Rule of the plugin, which only chooses the nodes.
@@ -71,7 +71,7 @@ impl ResponseEdit for Grpc {
 ///
 /// # Errors
 ///
-/// As [`DivideRule::read`].
+/// For the reasons of [`DivideRule::read`].
 fn read(handle: Option<&str>) -> Result<DivideRule, HandleError> {
     Ok(DivideRule { retries: 0, timeout_ms: CALL_TIMEOUT_MS, ..DivideRule::read(handle)? })
 }

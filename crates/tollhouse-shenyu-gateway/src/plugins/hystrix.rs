@@ -7,7 +7,7 @@ use crate::shared::breaker::{
 };
 use crate::shared::breaker_gate::{BreakerGate, Labels};
 
-/// Length of the window in seconds.
+/// Length in seconds of the window over which calls are counted.
 const WINDOW_S: u64 = 10;
 
 /// Names under which refusals are counted.
@@ -29,7 +29,8 @@ pub(crate) struct HystrixHandle {
     sleep_window_in_milliseconds: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
     timeout: Option<i64>,
-    /// If absent, ShenYu's fallback page applies; `null` means no fallback.
+    /// Location of the fallback. If absent, ShenYu's fallback page applies; `null` means no
+    /// fallback.
     call_back_uri: Absent,
 }
 

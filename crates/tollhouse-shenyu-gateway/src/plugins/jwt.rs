@@ -144,7 +144,8 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// The token behind the scheme `Bearer`, spelt like this, or the whole text.
+/// Returns the second word if the text contains `Bearer` (case-sensitive), otherwise the whole
+/// text. `None` if the second word is missing.
 fn without_scheme(text: &str) -> Option<&str> {
     let text = text.trim();
     if text.contains("Bearer") { text.split_whitespace().nth(1) } else { Some(text) }

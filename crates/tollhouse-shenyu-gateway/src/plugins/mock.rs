@@ -65,7 +65,7 @@ impl MockRule {
     }
 }
 
-/// The text of one request while it is made.
+/// Answer text to one request, under construction.
 struct Draft<'a> {
     now: CivilTime,
     chance: Chance<'a>,
@@ -74,7 +74,7 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// The content with a value in the place of each token; `None` if it would be too long.
+    /// Returns the content with each token replaced by a value; `None` if it would be too long.
     fn filled(&mut self, content: &str, depth: u32) -> Option<String> {
         let mut made = String::with_capacity(content.len());
         let mut rest = content;
@@ -97,8 +97,8 @@ impl Draft<'_> {
         Some(made)
     }
 
-    /// The value of a token as ShenYu writes it: texts and fractions in quotation marks, whole numbers, `bool` and
-    /// `array` without.
+    /// Returns the value of a token as ShenYu writes it: texts and fractions in quotation marks;
+    /// whole numbers, `bool` and `array` without.
     fn value(&mut self, token: &str, depth: u32) -> Option<String> {
         let (name, arguments) = token.split_once('|').map_or((token, None), |(n, a)| (n, Some(a)));
         match (name.trim(), arguments) {
@@ -114,7 +114,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The result of one of ShenYu's functions, such as `#int(1,9)`, as JSON. Other expressions are code of Java's.
+    /// Returns the result of one of ShenYu's functions, such as `#int(1,9)`, as JSON; `None` for
+    /// other expressions, which are Java code.
     fn call(&mut self, code: &str) -> Option<String> {
         let (name, arguments) = code.strip_prefix('#')?.strip_suffix(')')?.split_once('(')?;
         let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
@@ -151,7 +152,7 @@ impl Draft<'_> {
     }
 }
 
-/// The place of the brace that closes a token; tokens may contain others.
+/// Returns the index of the brace that closes a token; tokens may contain pairs of braces.
 fn token_end(text: &str) -> Option<usize> {
     let mut open = 1_u32;
     for (at, byte) in text.bytes().enumerate() {

@@ -124,7 +124,7 @@ fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     for (name, value) in &edits.set {
         cx.set_header(name, value.as_bytes());
     }
-    // Against their names, `replaceHeaderKeys` of ShenYu replace the values.
+    // Despite its name, ShenYu's `replaceHeaderKeys` replaces values.
     for (name, value) in &edits.rename {
         if cx.header(name).is_some() {
             cx.set_header(name, value.as_bytes());
@@ -134,7 +134,7 @@ fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
         cx.remove_header(name);
     }
     if may_be_json && cx.facts().has_body && cx.facts().content_length != Some(0) {
-        // ShenYu sets the type of a body behind all changes.
+        // ShenYu sets the type of a body after all other changes.
         cx.set_header("Content-Type", kind.as_deref().unwrap_or(b"application/json"));
     }
     if let Some(status) = rule.status {

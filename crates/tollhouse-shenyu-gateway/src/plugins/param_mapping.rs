@@ -55,7 +55,7 @@ impl ShenyuPlugin for ParamMapping {
     }
 }
 
-/// Edits a body of JSON or of a form; others, and those that are too long, stay.
+/// Edits a JSON or form body. Other bodies, and bodies that are too long, pass unchanged.
 ///
 /// # Errors
 /// The answer to a request that declares JSON and has no body.

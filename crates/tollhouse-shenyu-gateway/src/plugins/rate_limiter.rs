@@ -1,5 +1,5 @@
-//! Plugin `rateLimiter`: limits the rate or the concurrency of requests, with counts in memory or in
-//! Redis.
+//! Plugin `rateLimiter`: limits the rate or the concurrency of requests, with counts in memory or
+//! in Redis.
 
 pub(crate) mod limiter;
 

@@ -124,7 +124,8 @@ impl RequestRule {
         })
     }
 
-    /// Whether the rule has changes. ShenYu then writes the query anew, even if none is of it.
+    /// Whether the rule has changes. If so, ShenYu encodes the query anew, even if no change
+    /// concerns the query.
     fn changes_anything(&self) -> bool {
         !(self.headers.is_empty() && self.parameters.is_empty() && self.cookies.is_empty())
     }

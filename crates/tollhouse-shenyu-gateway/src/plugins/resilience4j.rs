@@ -43,7 +43,8 @@ pub(crate) struct Resilience4jHandle {
 
 impl ShenyuPlugin for Resilience4j {
     const ROW: Row = Row::protecting("resilience4j", 310)
-        // Newer rows of ShenYu place it after the proxies, but it must decide whether a call is made.
+        // Newer rows of ShenYu place it after the proxies, but it must decide whether a call is
+        // made.
         .at(Stage::BeforeProxiesAtLatest)
         .with(Seed::new("12", "FaultTolerance"));
 

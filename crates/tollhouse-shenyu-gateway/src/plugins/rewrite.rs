@@ -118,7 +118,7 @@ impl RewriteRule {
 /// path.
 fn template(text: &str) -> Result<(String, Vec<&str>), HandleError> {
     let text = text.trim().trim_start_matches('^').trim_end_matches('$');
-    // ShenYu counts the letters before the first variable from behind the slash of a path.
+    // A template may omit the leading slash, as in ShenYu.
     let start = if text.starts_with('/') { "^" } else { "^/" };
     let (mut source, mut names, mut rest) = (start.to_owned(), Vec::new(), text);
     while let Some((literal, behind)) = rest.split_once('{') {

@@ -1,5 +1,5 @@
-//! Plugin `sentinel`: limits the rate or concurrency of calls, and opens the circuit when too many fail
-//! or are slow.
+//! Plugin `sentinel`: limits the rate or concurrency of calls, and opens the circuit when too many
+//! fail or are slow.
 
 use crate::plugin::prelude::*;
 use crate::shared::breaker::{

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::lenient;
 
-/// Largest window, in calls or seconds. Bounds the memory of a state.
+/// Maximum length of a window, in calls or seconds. It bounds the memory of a breaker's state.
 pub(crate) const WINDOW_MAX: u64 = 10_000;
 
 /// Rule of any of the three plugins.
@@ -16,7 +16,7 @@ pub(crate) const WINDOW_MAX: u64 = 10_000;
 pub struct BreakerRule {
     pub(crate) circuit: Option<Circuit>,
     pub(crate) flow: Option<Flow>,
-    /// Most concurrent calls.
+    /// Maximum number of concurrent calls; `None` for no limit.
     pub(crate) open_calls_max: Option<u64>,
     /// Timeout of a call in milliseconds.
     pub time_max_ms: Option<u64>,
@@ -58,13 +58,13 @@ pub(crate) enum Window {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Trips {
-    /// Share of failures from which on the circuit opens.
+    /// The circuit opens when the share of failures reaches this limit, from 0 to 1.
     FailureRatio(f64),
-    /// Share of failures above which the circuit opens.
+    /// The circuit opens when the share of failures exceeds this limit, from 0 to 1.
     FailureRatioAbove(f64),
-    /// Number of failures above which the circuit opens.
+    /// The circuit opens when the number of failures exceeds this limit.
     FailureCountAbove(u64),
-    /// Share of slow calls above which the circuit opens.
+    /// The circuit opens when the share of slow calls exceeds `ratio`.
     SlowRatioAbove { slower_than_ms: u64, ratio: f64 },
 }
 
@@ -73,7 +73,8 @@ pub(crate) enum Trips {
 pub(crate) struct Flow {
     pub(crate) calls: u64,
     pub(crate) period_ms: u64,
-    /// Longest wait for a later period, in milliseconds.
+    /// Maximum time in milliseconds that a call waits until a later period admits it; a call that
+    /// would wait longer is refused.
     pub(crate) wait_max_ms: u64,
     /// Whether waiting calls are spread evenly over the period.
     pub(crate) is_paced: bool,
@@ -83,7 +84,7 @@ pub(crate) struct Flow {
 pub(crate) enum Failures {
     /// No response, or a status of 500 and above.
     Errors,
-    /// Everything except a status of 200 to 299.
+    /// No response, or a status other than 200 to 299.
     AllButSuccess,
 }
 
@@ -194,7 +195,8 @@ pub struct Breaker {
     rule: BreakerRule,
     open_calls: u64,
     state: State,
-    /// Number of openings so far, which identifies late trial calls of earlier ones.
+    /// Number of times that the circuit has opened. It identifies trial calls of earlier openings
+    /// that end late.
     opening: u64,
     outcomes: VecDeque<Bucket>,
     /// Period of the next free turn, counted from 1970, and the turns left in it.

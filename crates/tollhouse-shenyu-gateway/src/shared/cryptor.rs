@@ -1,5 +1,6 @@
-//! Encryption of JSON fields by `cryptorRequest` and `cryptorResponse`: RSA with PKCS#1 v1.5 padding
-//! (RFC 8017 §7.2), in base64, as Java's `Cipher.getInstance("RSA")` has it. Keys are in `cryptor/key.rs`.
+//! Encryption of JSON fields by `cryptorRequest` and `cryptorResponse`: RSA with PKCS#1 v1.5
+//! padding (RFC 8017 §7.2), in base64, as Java's `Cipher.getInstance("RSA")` has it. Keys are in
+//! `cryptor/key.rs`.
 
 use std::fmt;
 
@@ -18,13 +19,13 @@ mod small_rsa;
 
 use key::{Private, Public};
 
-/// Names on the ways to all fields of a rule; each costs a look-up per request.
+/// Maximum number of names in the paths of all fields of a rule; each costs a look-up per request.
 const NAMES_MAX: usize = 64;
 
 /// Rule of `cryptorRequest` or `cryptorResponse`.
 #[derive(Debug)]
 pub struct CryptorRule {
-    /// Names on the way to each field, from the outermost object.
+    /// Path of each field: the names of the members, from the outermost object.
     fields: Vec<Vec<String>>,
     becomes: Becomes,
     way: Way,
@@ -52,7 +53,8 @@ impl fmt::Debug for Way {
     }
 }
 
-/// Why a rule cannot be used. ShenYu finds out with each request, and has an answer for all but the first.
+/// Reason why a rule cannot be used, found when the rule is compiled. ShenYu finds it at each
+/// request; its answer names the error, except for [`Self::Handle`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// The handle is not a JSON object of this shape.
@@ -79,7 +81,7 @@ pub enum CryptOutcome {
     NotDecrypted,
     /// A field is too long for this key.
     NotEncrypted,
-    /// The body has more values than are made of a text.
+    /// The body has more JSON values than the gateway parses.
     TooHeavy,
 }
 

@@ -1,5 +1,5 @@
-//! Changes of named values and of JSON bodies, which several plugins make. The order is always: add,
-//! set, rename, remove.
+//! Changes of named values and of JSON bodies, which several plugins make. The order is always:
+//! add, set, rename, remove.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,8 +10,8 @@ use tollhouse_shenyu::weight::is_light;
 use super::json_path::JsonPath;
 use crate::handle::HandleError;
 
-/// Longest body that is changed, because it is buffered. Longer requests pass unchanged, longer
-/// responses are refused.
+/// Maximum length in bytes of a body that is changed. It is limited because the body is buffered.
+/// Longer requests pass unchanged, longer responses are refused.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
 
 /// Changes of named values.
@@ -189,7 +189,8 @@ impl BodyEdits {
     }
 }
 
-/// Reads an object of texts in its order; numbers and booleans are taken as written.
+/// Deserializes an object to names and texts in its order; numbers and booleans become texts as
+/// they are written.
 pub(crate) fn texts<'de, D: serde::Deserializer<'de>>(
     reader: D,
 ) -> Result<Vec<(String, String)>, D::Error> {

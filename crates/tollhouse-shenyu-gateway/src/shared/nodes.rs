@@ -191,7 +191,7 @@ pub enum LoadBalance {
     Random,
     /// Picks in turn, in proportion to the weights.
     RoundRobin,
-    /// By the hash of the client's address.
+    /// Picks by the hash of the client's address.
     Hash,
     /// The node with the fewest open requests.
     LeastActive,
@@ -303,13 +303,13 @@ impl DivideRule {
         self.header_bytes_max > 0 || self.request_bytes_max > 0
     }
 
-    /// Largest request body in bytes, if limited.
+    /// Returns the maximum size of the request body in bytes; `None` if it is not limited.
     pub fn bytes_max(&self) -> Option<u64> {
         (self.request_bytes_max > 0).then_some(self.request_bytes_max)
     }
 
-    /// Returns the answer to a request that is too large according to its head; `content_length` is
-    /// the declared length. The actual body must be counted as well, up to [`Self::bytes_max`].
+    /// Returns the refusal of a request that is too large according to its head; `content_length`
+    /// is the declared length. The actual body must be counted as well, up to [`Self::bytes_max`].
     /// ShenYu does not count chunked bodies.
     pub fn refuse(&self, header_value_bytes: u64, content_length: Option<u64>) -> Option<Answer> {
         let exceeds = |bytes: u64, most: u64| most > 0 && bytes > most;
@@ -320,8 +320,8 @@ impl DivideRule {
         exceeds(length, self.request_bytes_max).then_some(Answer::RequestTooLarge)
     }
 
-    /// Enforces the size limits of a proxy's rule: refuses a request by its declared size, and limits
-    /// the body while it arrives.
+    /// Enforces the size limits of this rule: refuses a request whose headers or declared body
+    /// length are too large, and limits the body while it arrives.
     pub(crate) fn limit_size(&self, cx: &mut RequestContext<'_>) -> Option<Answer> {
         let refusal = self.refuse_size(cx.exchange());
         if let (None, Some(bytes_max)) = (refusal, self.bytes_max()) {
@@ -331,7 +331,8 @@ impl DivideRule {
         refusal
     }
 
-    /// Returns the answer to a request whose declared size exceeds the limits of a proxy's self.
+    /// Returns the refusal of a request whose headers or declared body length exceed the limits of
+    /// this rule; `None` if they are within the limits.
     pub(crate) fn refuse_size(&self, exchange: &dyn Exchange) -> Option<Answer> {
         // Most rules have no limits, so header sizes are only summed if needed.
         let mut value_bytes = 0;

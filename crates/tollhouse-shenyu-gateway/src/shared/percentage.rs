@@ -20,7 +20,7 @@ pub(crate) fn percentage(written: Option<i64>) -> Result<u8, HandleError> {
     }
 }
 
-/// Paths before a plugin.
+/// Paths of a request before a plugin acts on it.
 pub(crate) struct Paths {
     seen: String,
     node: String,
@@ -31,7 +31,8 @@ impl Paths {
         Self { seen: turn.seen().to_owned(), node: turn.node_path().into_owned() }
     }
 
-    /// Describes the change of the paths, which applies to a percentage of requests.
+    /// Returns the effect of the plugin: the difference between these paths and those of `after`.
+    /// It applies to `percentage` of requests.
     pub(crate) fn effect(&self, after: &Turn, percentage: u8) -> Effect {
         let (percent, node) = (percentage.into(), after.node_path());
         match (after.seen() == self.seen, node == self.node) {

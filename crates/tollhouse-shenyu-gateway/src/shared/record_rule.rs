@@ -1,5 +1,5 @@
-//! Records of `loggingConsole`: sampling, body limits and masking. The caller decides where records
-//! are written.
+//! Rules of the logging plugins: sampling, body limits and masking. The caller decides where
+//! records are written.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::handle::{self, HandleError};
 /// Maximum size of a body in a record in bytes, as in ShenYu.
 const BODY_BYTES_MAX: usize = 512 << 10;
 
-/// Number of parts of a sampling rate of 1.
+/// Number of parts that correspond to a sampling rate of 1.
 const SAMPLE_PARTS: u64 = 10_000;
 
 /// Headers that are always masked, so that readers of the log cannot impersonate clients.

@@ -1,4 +1,4 @@
-//! Names of services and methods.
+//! Names of RPC services and methods.
 
 /// Returns the trimmed name of a service or method if it contains only letters, digits, `_`, `.`
 /// and `$`, which are safe in a path.

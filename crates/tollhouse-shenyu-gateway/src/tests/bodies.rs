@@ -1,4 +1,4 @@
-//! What `cryptorRequest`, `cryptorResponse` and `loggingConsole` do with bodies.
+//! Effects of `cryptorRequest`, `cryptorResponse` and `loggingConsole` on bodies.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{KeySize, PrivateDecryptingKey};
@@ -34,7 +34,7 @@ fn pass(desk: &Desk, request: &str) -> Passed {
     pass_despite(desk, request, &[])
 }
 
-/// The same where some rules are named as problems, each with these words.
+/// Runs a request through a chain for which these problems are reported.
 fn pass_despite(desk: &Desk, request: &str, words: &[&str]) -> Passed {
     let (chain, problems) = desk.sources.compile(&desk.terms);
     assert_eq!(problems.len(), words.len(), "{problems:?}");

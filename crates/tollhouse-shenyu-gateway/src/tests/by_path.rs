@@ -1,4 +1,4 @@
-//! What is known of a path beforehand is what asking everything comes to.
+//! Precomputed targets of paths equal the results of the full evaluation.
 
 use serde_json::{Value, json};
 use tollhouse_plugin::testing::FakeExchange;
@@ -15,7 +15,7 @@ fn uri(operator: &str, path: &str) -> Value {
 }
 
 impl Desk {
-    /// A selector with one rule under `id`, with what is said about both.
+    /// Adds a selector with one rule under `id`; `said` contains settings of both.
     fn pair(self, plugin: &str, id: &str, [selector, rule]: [&Value; 2], said: &Value) -> Self {
         let nodes = json!([{"upstreamUrl": "127.0.0.1:8080", "weight": 1, "status": true}]);
         let mut about = json!({
@@ -37,7 +37,7 @@ fn refusing() -> Value {
     json!({"handle": {"permission": "reject", "statusCode": "403"}})
 }
 
-/// What objects of other plugins put beside those of the proxy.
+/// Objects of other plugins, to be added to those of the proxy.
 fn others() -> [fn(Desk) -> Desk; 5] {
     fn guarded(desk: Desk, conditions: &Value) -> Desk {
         let desk = desk.plugin("waf", Some(&json!({"model": "black"})));

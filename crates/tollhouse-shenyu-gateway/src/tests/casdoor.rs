@@ -1,4 +1,4 @@
-//! What `casdoor` does with tokens and codes, and `oauth2` with who has logged in.
+//! Tokens and codes in `casdoor`, and logged-in users in `oauth2`.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -44,7 +44,7 @@ fn casdoor_lets_tokens_and_codes_pass_and_says_who_comes() {
         assert!(outcome.answer.is_none(), "{request}");
         outcome.edits
     };
-    // What a client says of itself is taken away.
+    // Identity headers of the client are removed.
     let by_token =
         edits(&format!("GET / HTTP/1.1\nHost: a\nid: root\nAuthorization: Bearer {good}\n\n"));
     for line in ["+name: jack", "+organization: shops", "-id"] {

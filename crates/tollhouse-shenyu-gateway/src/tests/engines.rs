@@ -1,4 +1,5 @@
-//! Engines that do nothing but note what they are asked. A test has those that it names; the others are away.
+//! Fake engines that only record their calls. A test has the engines that it sets; the others are
+//! unavailable.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,21 +13,22 @@ use crate::{OAuth2Client, RecordPlace, RedisServers, ScriptCall};
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct FakeEngines {
-    /// Answers scripts.
+    /// Fake Redis that answers scripts.
     pub(super) redis: Option<Arc<FakeRedis>>,
-    /// Takes records.
+    /// Records received.
     pub(super) records: Arc<Notes>,
-    /// Where they would have to go.
+    /// Destinations of the records.
     pub(super) places: Notes,
-    /// What each code is changed into; nothing where nobody answers.
+    /// Token for which each code is exchanged; `None` if the server does not answer.
     pub(super) token: Option<String>,
-    /// The forms that were posted.
+    /// Forms that were posted.
     pub(super) posted: Notes,
-    /// The calls of Dubbo: one server cannot be reached, one does not answer in time, and others do.
+    /// Dubbo calls. One server cannot be reached, one does not answer in time, and the others
+    /// answer.
     pub(super) called: Notes,
 }
 
-/// What was asked, in the order in which it was.
+/// Recorded calls, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Mutex<Vec<String>>);
 
@@ -35,7 +37,7 @@ impl Notes {
         self.0.lock().expect("nobody panicked").push(text);
     }
 
-    /// All of it.
+    /// Returns all recorded calls.
     pub(super) fn all(&self) -> Vec<String> {
         self.0.lock().expect("nobody panicked").clone()
     }
@@ -82,7 +84,7 @@ impl Engines for FakeEngines {
     }
 }
 
-/// Knows one user, by a cookie.
+/// Login handler that admits one user, by a cookie.
 #[derive(Debug)]
 struct FakeLogins;
 
@@ -108,7 +110,7 @@ impl RecordSink for Notes {
     }
 }
 
-/// A Redis that gives these answers, the last of them first, and notes what it was asked.
+/// Fake Redis that gives these answers, the last one first, and records its calls.
 #[derive(Debug)]
 pub(super) struct FakeRedis {
     pub(super) answers: Mutex<Vec<Option<i64>>>,

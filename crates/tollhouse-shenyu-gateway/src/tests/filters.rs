@@ -1,4 +1,4 @@
-//! What is done before any plugin.
+//! Filters, which run before any plugin.
 
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::filters::{Cross, Filters, LocalKey};
@@ -27,7 +27,7 @@ fn filters() -> Filters {
     }
 }
 
-/// Answers with what it was asked.
+/// Local interface that answers with the call it received.
 #[derive(Debug)]
 struct Echo;
 
@@ -135,7 +135,7 @@ fn the_gateways_own_interface_is_for_who_has_its_key() {
     for key in ["", "Key", "key2"] {
         assert!(desk.answer(&call(key, "{}")).starts_with("403 "), "{key}");
     }
-    // Of who has not the key, nothing is read; and too much is of nobody.
+    // Without the key, no body is read. With the key, a body that is too long is refused.
     let long = "x".repeat(5 << 20);
     assert!(desk.answer(&call("wrong", &long)).starts_with("403 "));
     assert!(desk.answer(&call("key", &long)).contains("413"));

@@ -112,7 +112,7 @@ impl Conditions {
         numbered.filter_map(|(at, condition)| Some((at, condition.as_ref().err()?)))
     }
 
-    /// Priority among matching objects: the highest wins.
+    /// Returns the priority among matching objects: the highest wins.
     pub(super) fn score(&self) -> usize {
         match self.mode {
             MatchMode::And => self.list.len(),

@@ -4,23 +4,24 @@ use std::borrow::Cow;
 
 /// Values of a request. Only the values that a condition names are requested.
 pub trait Request {
-    /// Path, still percent-encoded; after a rewrite, the new path.
+    /// Returns the path, still percent-encoded; after a rewrite, the new path.
     fn path(&self) -> &str;
     fn method(&self) -> &str;
-    /// Host that the client requests, without the port.
+    /// Returns the host that the client requests, without the port.
     fn domain(&self) -> &str;
-    /// Address of the client; `host` conditions test it too.
+    /// Returns the address of the client; `host` conditions test it too.
     fn client_ip(&self) -> &str;
-    /// First value of a header; names ignore case.
+    /// Returns the first value of a header; names ignore case.
     fn header(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// First value of a query parameter.
+    /// Returns the first value of a query parameter.
     fn query(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// First value of the cookie called `name`.
+    /// Returns the first value of the cookie called `name`.
     fn cookie(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// Facts that the gateway has gathered: `contextPath`, `path`, `method`, `rpcType`, `module`,
-    /// `httpMethod`, `appKey`. `post` conditions test these; they do not concern the body.
+    /// Returns the facts that the gateway has gathered: `contextPath`, `path`, `method`, `rpcType`,
+    /// `module`, `httpMethod`, `appKey`. `post` conditions test these; they do not concern the
+    /// body.
     fn context(&self, field: &str) -> Option<Cow<'_, str>>;
-    /// Current date and time of the gateway.
+    /// Returns the current date and time of the gateway.
     fn local_time(&self) -> CivilTime;
 }
 

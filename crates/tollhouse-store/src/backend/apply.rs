@@ -165,14 +165,14 @@ impl<T: Table> Step<'_, T> {
     }
 }
 
-/// The transaction that removes keys whose time has expired or whose lease was revoked.
+/// Returns the transaction that removes keys whose time has expired or whose lease was revoked.
 #[must_use]
 pub fn removal(keys: Vec<Box<str>>) -> Transaction {
     let operations = keys.into_iter().map(|key| Operation::Delete { key }).collect();
     Transaction { conditions: Vec::new(), operations }
 }
 
-/// The smallest key after all keys with the prefix; `None` if there is no such key.
+/// Returns the smallest key after all keys with the prefix; `None` if there is no such key.
 #[must_use]
 pub fn end_of_prefix(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();

@@ -43,7 +43,7 @@ impl Leases {
         Ok(lease)
     }
 
-    /// Expiry time of a lease.
+    /// Returns the expiry time of a lease.
     ///
     /// # Errors
     ///

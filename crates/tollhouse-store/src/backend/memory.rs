@@ -234,7 +234,7 @@ impl State {
         self.range(Bound::Included(prefix), prefix)
     }
 
-    /// The entries under a prefix from `first` on.
+    /// Returns the entries under a prefix from `first` on.
     fn range<'a>(
         &'a self,
         first: Bound<&'a str>,

@@ -60,7 +60,7 @@ pub enum FormatError {
     UnknownVariable {
         /// Name as written in the format.
         name: String,
-        /// Known name that resembles it most.
+        /// Known name that is most similar to the unknown one; `None` if none is similar.
         suggestion: Option<&'static str>,
     },
     /// The literal text contains a line break or another control character; holds the byte offset.
@@ -121,7 +121,7 @@ impl Layout {
         Self::template(COMBINED, Escape::Default).expect("a test compiles the combined format")
     }
 
-    /// A format with one JSON object per line. Keys are the names of the variables.
+    /// Returns a format with one JSON object per line. Keys are the names of the variables.
     pub fn json(fields: &[Variable]) -> Self {
         let mut pieces = Vec::with_capacity(fields.len() * 2 + 1);
         for (index, field) in fields.iter().enumerate() {
@@ -265,7 +265,7 @@ fn write_json(value: Value<'_>, times: &Times, line: &mut Vec<u8>) {
     }
 }
 
-/// Text in place of an absent value.
+/// Returns the text in place of an absent value.
 fn nothing(escape: Escape) -> &'static str {
     match escape {
         Escape::Default => "-",

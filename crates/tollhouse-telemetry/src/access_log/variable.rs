@@ -16,14 +16,14 @@ macro_rules! variables {
             /// Every variable, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The name, without the dollar sign.
+            /// Returns the name, without the dollar sign.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// Description of the variable in one sentence, for the manual.
+            /// Returns the description of the variable in one sentence, for the manual.
             pub fn help(self) -> &'static str {
                 match self {
                     $(Self::$variant => $help,)*
@@ -113,10 +113,10 @@ impl Variable {
 /// The request that a line is written about. Only the values that the format contains are
 /// requested.
 pub trait Source {
-    /// End of the request, in milliseconds since 1970.
+    /// Returns the end of the request, in milliseconds since 1970.
     fn unix_ms(&self) -> u64;
 
-    /// Value of a variable for this request.
+    /// Returns the value of a variable for this request.
     fn value(&self, variable: Variable) -> Value<'_>;
 }
 
@@ -157,11 +157,11 @@ pub struct Attempt<'a> {
     pub addr: &'a [u8],
     /// Status of the node's response; zero without one.
     pub status: u16,
-    /// Time until the connection was established.
+    /// Duration in milliseconds until the connection was established.
     pub connect_time_ms: Option<u64>,
-    /// Time until the head of the response.
+    /// Duration in milliseconds until the head of the response.
     pub header_time_ms: Option<u64>,
-    /// Time until the response was complete.
+    /// Duration in milliseconds until the response was complete.
     pub response_time_ms: Option<u64>,
 }
 
@@ -176,22 +176,22 @@ impl<'a> Value<'a> {
         milliseconds.map_or(Self::Nothing, Self::Seconds)
     }
 
-    /// Path and query of a target as sent.
+    /// Returns the path and query of a target as sent.
     pub fn request_uri(target: &'a [u8]) -> Self {
         Self::Text(origin_form(target))
     }
 
-    /// The path of a target as sent.
+    /// Returns the path of a target as sent.
     pub fn path(target: &'a [u8]) -> Self {
         Self::Text(split_target(origin_form(target)).0)
     }
 
-    /// The query of a target as sent.
+    /// Returns the query of a target as sent.
     pub fn query(target: &'a [u8]) -> Self {
         Self::Text(split_target(origin_form(target)).1)
     }
 
-    /// Value of a variable about attempts; absent for any other variable.
+    /// Returns the value of a variable about attempts; absent for any other variable.
     pub fn from_attempts(variable: Variable, attempts: &'a [Attempt<'a>]) -> Self {
         let of: for<'b> fn(&Attempt<'b>) -> Value<'b> = match variable {
             _ if attempts.is_empty() => return Self::Nothing,

@@ -13,7 +13,7 @@ use super::core_log::emptied;
 use super::sink::Sink;
 use crate::catalogue::ProcessMetrics;
 
-/// Time between attempts while the disk fails. A full disk should not cost a system call per
+/// Interval between attempts while the disk fails. A full disk should not cost a system call per
 /// buffer, but logging must resume soon after the operator has made room.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,8 +38,7 @@ pub(super) struct Control {
     pub(super) stop: AtomicBool,
 }
 
-/// Main loop of the thread. Ends when told to stop and all buffers are written, or when no sender
-/// is left.
+/// Runs the thread until all buffers are written after the stop, or until no sender is left.
 pub(super) fn run(mut writer: Writer, receiver: &Receiver<Command>, control: &Control) {
     while let Ok(command) = receiver.recv() {
         if control.reopen.swap(false, Ordering::AcqRel) {

@@ -19,7 +19,7 @@ impl Family {
         self as usize
     }
 
-    /// Name of the metric without the configured prefix.
+    /// Returns the name of the metric without the configured prefix.
     pub fn name(self) -> &'static str {
         match self {
             Family::Status => "http_status",
@@ -32,7 +32,7 @@ impl Family {
         Self::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// Help text of the metric, as in APISIX.
+    /// Returns the help text of the metric, as in APISIX.
     pub(super) fn help(self) -> &'static str {
         match self {
             Family::Status => "HTTP status codes per service in APISIX",
@@ -41,7 +41,7 @@ impl Family {
         }
     }
 
-    /// Type of the metric: `counter` or `histogram`.
+    /// Returns the type of the metric: `counter` or `histogram`.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Family::Status | Family::Bandwidth => "counter",
@@ -49,7 +49,7 @@ impl Family {
         }
     }
 
-    /// Labels of the metric in their order, after its first label (`code` or `type`).
+    /// Returns the labels of the metric in their order, after its first label (`code` or `type`).
     pub fn labels(self) -> &'static [LabelName] {
         use LabelName::{
             Consumer, LlmModel, MatchedHost, MatchedUri, Node, RequestLlmModel, RequestType,
@@ -86,7 +86,7 @@ macro_rules! label_names {
         impl LabelName {
             pub const ALL: &'static [LabelName] = &[$(LabelName::$variant),*];
 
-            /// Name of the label on the page.
+            /// Returns the name of the label on the page.
             pub fn text(self) -> &'static str {
                 match self {
                     $(LabelName::$variant => $text,)*

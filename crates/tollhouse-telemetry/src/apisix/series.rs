@@ -17,7 +17,8 @@ pub struct Served<'a> {
     pub code: u16,
     pub source: ResponseSource,
     pub values: Values<'a>,
-    /// Time from the first byte of the request to the last byte of the response.
+    /// Duration from the first byte of the request to the last byte of the response, in
+    /// milliseconds.
     pub request_ms: u64,
     /// Part of `request_ms` that the node took; `None` if the request reached no node.
     pub upstream_ms: Option<u64>,
@@ -68,7 +69,7 @@ impl ResponseSource {
 }
 
 impl<'a> Values<'a> {
-    /// The varying labels with their values, in a fixed order.
+    /// Returns the varying labels with their values, in a fixed order.
     #[inline]
     pub(super) fn each(&self) -> [(LabelName, &'a [u8]); 6] {
         [

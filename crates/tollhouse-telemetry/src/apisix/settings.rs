@@ -70,7 +70,7 @@ impl Settings {
         Self { prefix: prefix.to_owned(), buckets_ms, families, variables }
     }
 
-    /// Upper bounds of the latency buckets, ascending.
+    /// Returns the upper bounds of the latency buckets, ascending.
     pub fn buckets_ms(&self) -> &[f64] {
         &self.buckets_ms
     }
@@ -79,12 +79,12 @@ impl Settings {
         &self.families[family.index()]
     }
 
-    /// Variables used by extra labels. A request passes their values in this order.
+    /// Returns the variables used by extra labels. A request passes their values in this order.
     pub fn variables(&self) -> &[String] {
         &self.variables
     }
 
-    /// Index of `variable` among the values of a request.
+    /// Returns the index of `variable` among the values of a request.
     pub(super) fn place_of(&self, variable: &str) -> Option<usize> {
         self.variables.iter().position(|other| other == variable)
     }

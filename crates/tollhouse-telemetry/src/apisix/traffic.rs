@@ -97,13 +97,13 @@ impl Traffic {
         Arc::clone(connections.entry(route.into()).or_default())
     }
 
-    /// Number of connections of each stream route.
+    /// Returns the number of connections of each stream route.
     pub(super) fn connection_counts(&self) -> Vec<(Box<str>, u64)> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().map(|(route, count)| (route.clone(), count.value())).collect()
     }
 
-    /// Number of requests counted under `other`.
+    /// Returns the number of requests counted under `other`.
     pub fn folded(&self) -> u64 {
         self.folded.value()
     }

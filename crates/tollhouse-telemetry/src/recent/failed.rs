@@ -84,7 +84,7 @@ impl FailedRequests {
         group.facts.last_ms = request.unix_ms;
     }
 
-    /// Index of the request's kind, which is created if it is new.
+    /// Returns the index of the request's kind, which is created if it is new.
     fn group(&mut self, request: &RecentRequest) -> usize {
         let status = if request.code.is_some() { 0 } else { request.status };
         let mut hasher = DefaultHasher::new();
@@ -122,7 +122,8 @@ impl FailedRequests {
         }
     }
 
-    /// Stores a record in a free place, or in that of the oldest record of the largest kind.
+    /// Stores a record and returns its index. If no place is free, it replaces the oldest record of
+    /// the failure group that has the most records.
     fn place(&mut self, record: Record) -> u16 {
         if self.free.is_empty() && self.records.len() < RING_RECORDS {
             self.records.push(record);
@@ -145,7 +146,7 @@ impl FailedRequests {
         place
     }
 
-    /// All records, in no particular order.
+    /// Returns all records, in no particular order.
     pub(super) fn records(&self) -> impl Iterator<Item = &RecentRequest> {
         let is_free = |place: usize| self.free.iter().any(|free| usize::from(*free) == place);
         let used = self.records.iter().enumerate().filter(move |(place, _)| !is_free(*place));

@@ -13,7 +13,7 @@ use crate::node::Node;
 /// Decay time of the average: a sample of this age counts 37 %.
 const DECAY_MS: f32 = 10_000.0;
 
-/// Time without samples after which a node counts as unmeasured.
+/// Duration in milliseconds without samples after which a node counts as unmeasured.
 const EXPIRY_MS: u32 = 60_000;
 
 /// Value of [`Ewma`] before the first sample; no average has these bits.
@@ -31,7 +31,7 @@ impl Default for Ewma {
 }
 
 impl Ewma {
-    /// Decayed average in seconds; 0 if unknown, so that the node is tried.
+    /// Returns the decayed average in seconds; 0 if unknown, so that the node is tried.
     pub(crate) fn score(&self, now_ms: u64) -> f32 {
         faded(self.0.load(Ordering::Relaxed), now_ms).map_or(0.0, |(value, fading)| value * fading)
     }
@@ -97,7 +97,7 @@ impl EwmaTable {
         Some(if score(second) < score(first) { second } else { first })
     }
 
-    /// First untried member from `start` on, with wrap-around.
+    /// Returns the first untried member from `start` on, with wrap-around.
     fn free_from(&self, start: usize, choice: &Choice<'_>) -> Option<usize> {
         let count = self.0.len();
         let mut places = (0..count).map(|step| (start + step) % count);

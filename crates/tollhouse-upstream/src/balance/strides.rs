@@ -56,7 +56,7 @@ impl Strides {
     }
 }
 
-/// Stride near the golden section of `length` and coprime to it.
+/// Returns the stride near the golden section of `length` and coprime to it.
 fn stride(length: u64) -> u64 {
     let near = ((length * GOLDEN) >> 32).max(1);
     // The search is short, because the next prime qualifies.

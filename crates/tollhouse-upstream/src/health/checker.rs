@@ -169,8 +169,8 @@ impl Checker {
         wake
     }
 
-    /// Probe of a node. The outer `None` means that its name is still being resolved, the inner one
-    /// that the name has no address.
+    /// Returns the probe of a node. The outer `None` means that its name is still being resolved,
+    /// the inner one that the name has no address.
     fn probe(
         &self,
         upstream: &UpstreamState,
@@ -221,7 +221,7 @@ impl Seats {
     }
 }
 
-/// Interval between two probes of a node, depending on whether it serves.
+/// Returns the interval between two probes of a node, depending on whether it serves.
 fn interval(checks: &Checks, node: &Node) -> Duration {
     let active = &checks.active;
     let is_serving = node.health().status.serves();

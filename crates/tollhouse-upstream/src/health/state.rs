@@ -38,7 +38,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Signal of a status; `None` if it is in neither list.
+    /// Returns the signal of a status; `None` if it is in neither list.
     pub fn from_status(status: u16, thresholds: &Thresholds) -> Option<Self> {
         if thresholds.healthy_statuses.contains(&status) {
             return Some(Self::Success);
@@ -46,7 +46,7 @@ impl Signal {
         thresholds.unhealthy_statuses.contains(&status).then_some(Self::HttpFailure)
     }
 
-    /// Number of consecutive signals that flips a node; 0 ignores the signal.
+    /// Returns the number of consecutive signals that flips a node; 0 ignores the signal.
     pub fn limit(self, thresholds: &Thresholds) -> u8 {
         match self {
             Self::Success => thresholds.successes,

@@ -44,7 +44,7 @@ impl StreakCell {
         }
     }
 
-    /// The row that has not ended.
+    /// Returns the current streak of failures, if any.
     pub(crate) fn load(&self) -> Option<FailureStreak> {
         let failures = self.failures.load(Relaxed);
         let (since_ms, last_ms) = (self.since_ms.load(Relaxed), self.last_ms.load(Relaxed));

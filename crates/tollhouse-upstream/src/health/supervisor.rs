@@ -100,7 +100,7 @@ impl HealthSupervisor {
         }
     }
 
-    /// Health of all upstreams that are being checked, sorted by name.
+    /// Returns the health of all upstreams that are being checked, sorted by name.
     pub fn report(&self) -> Vec<HealthReport> {
         let inner = self.lock();
         let checked = inner.checkers.values();
@@ -110,7 +110,8 @@ impl HealthSupervisor {
         reports
     }
 
-    /// Health of the upstream with a key such as `routes/1`; `None` if it is not being checked.
+    /// Returns the health of the upstream with a key such as `routes/1`; `None` if it is not being
+    /// checked.
     pub fn report_of(&self, key: &str) -> Option<HealthReport> {
         let inner = self.lock();
         HealthReport::new(&inner.checkers.get(key)?.upstream.load())

@@ -90,7 +90,8 @@ enum BenchCommand {
     Ghz(dialect::DialectArguments),
     /// The cases of a plan file.
     Run(run::RunArguments),
-    /// A published report, measured again: shenyu, ngxway, api7, polaris, connections; or proxy.
+    /// Repeat a published measurement (shenyu, ngxway, api7, polaris or connections), or measure
+    /// what a proxied request costs (proxy).
     Suite(suite::SuiteArguments),
     /// Print a result again: as text, as a page, or for another program.
     Report(report::ReportArguments),

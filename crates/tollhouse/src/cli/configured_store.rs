@@ -85,7 +85,7 @@ impl OpenStore {
     /// Opens the store like [`OpenStore::open`]; `remedy` is the hint if a gateway holds it.
     ///
     /// # Errors
-    /// As [`OpenStore::open`].
+    /// For the reasons of [`OpenStore::open`].
     pub fn open_unless_in_use(bootstrap: &Bootstrap, remedy: &str) -> anyhow::Result<Self> {
         let runtime = runtime()?;
         let (store, keyring) = if is_shared(bootstrap) {

@@ -52,7 +52,7 @@ impl ConsoleClient {
     /// Sends a question in a POST request; returns the answer.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// For the reasons of [`get`](Self::get).
     pub fn ask(&mut self, call: &str, question: &Value) -> anyhow::Result<Value> {
         let body = Bytes::from(question.to_string());
         let (status, body) = self.client.ask("POST", &path_of(call, &[]), body)?;

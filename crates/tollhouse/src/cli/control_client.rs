@@ -33,7 +33,7 @@ impl ControlClient {
         Ok(Self { client: AdminClient::anonymous(&url)?, url })
     }
 
-    /// URL of the control API.
+    /// Returns the URL of the control API.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -55,7 +55,7 @@ impl ControlClient {
     /// Asks for the findings about the gateway, the worst first.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// For the reasons of [`get`](Self::get).
     pub fn findings(&mut self) -> anyhow::Result<Vec<Value>> {
         let mut answer: Value = self.get("/v1/findings")?;
         match answer["findings"].take() {

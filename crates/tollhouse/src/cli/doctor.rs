@@ -83,7 +83,7 @@ fn ask_gateway(
     })
 }
 
-/// Position of a severity in the order of findings.
+/// Returns the position of a severity in the order of findings.
 fn rank(finding: &Value) -> u8 {
     match finding["severity"].as_str() {
         Some("problem") => 0,

@@ -144,8 +144,8 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seals secrets again that are sealed in APISIX's form, which cannot be told from other text; the
-/// new form carries a mark.
+/// Reseals secrets from APISIX's form, which cannot be distinguished from other text, to the new
+/// form, which carries a mark.
 fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
     let keyring = keyring.with_form(Form::Marked);

@@ -42,7 +42,8 @@ fn one(finding: &Value) -> String {
     lines
 }
 
-/// The change before a finding, such as `, 4 s after routes/1 was changed (replace) by admin`.
+/// Returns the change before a finding, such as `, 4 s after routes/1 was changed (replace) by
+/// admin`.
 fn after(change: &Value, since_ms: u64) -> String {
     let (Some(at_ms), Some(path)) = (change["at_ms"].as_u64(), change["path"].as_str()) else {
         return String::new();
@@ -52,14 +53,14 @@ fn after(change: &Value, since_ms: u64) -> String {
     format!(", {} after {deed} of {path}{by}", span(since_ms.saturating_sub(at_ms) / 1000))
 }
 
-/// Date and time in UTC, to the second.
+/// Returns the date and time in UTC, to the second.
 pub(super) fn date(unix_ms: u64) -> String {
     let time = CivilTime::from_unix_seconds(i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX));
     let CivilTime { year, month, day, hour, minute, second, .. } = time;
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// A duration in its largest useful unit.
+/// Returns a duration in its largest useful unit.
 pub(super) fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

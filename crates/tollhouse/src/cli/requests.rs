@@ -184,7 +184,8 @@ pub(super) fn describe(row: &Value) -> String {
     line
 }
 
-/// An attempt, such as `10.0.0.7:80(502 in 3ms)`; one without an answer has its code.
+/// Formats an attempt, such as `10.0.0.7:80(502 in 3ms)`; an attempt without an answer shows its
+/// error code.
 fn attempt(attempt: &Value) -> String {
     let node = attempt["node"].as_str().unwrap_or_default();
     let outcome = match attempt["code"].as_str() {

@@ -43,8 +43,8 @@ impl BenchRequest {
         3
     }
 
-    /// Arguments of `tollhouse bench`, without the path of the result. The name is not an argument,
-    /// because comparisons match cases by their parameters and not by their names.
+    /// Returns the arguments of `tollhouse bench`, without the path of the result. The name is not
+    /// an argument, because comparisons match cases by their parameters and not by their names.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all: Vec<String> = ["bench", "http"].map(str::to_owned).into();
         all.extend(["--connections".into(), self.connections.to_string()]);
@@ -89,7 +89,7 @@ impl BenchRequest {
     }
 }
 
-/// Host, and host with port, of a URL.
+/// Returns the host, and host with port, of a URL.
 fn authority_of(url: &str) -> Result<(String, String), String> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let rest = rest.ok_or("url: begins with http:// or https://")?;

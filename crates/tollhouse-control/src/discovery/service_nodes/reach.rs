@@ -1,6 +1,7 @@
-//! Limits on the addresses of registry instances. Any client of the registry names hosts and ports, and routes send the
-//! requests of strangers there. Listeners for operators are never allowed, because they trust this machine. Other
-//! addresses of this machine are allowed only while all clients of the registry run on it.
+//! Limits on the addresses of registry instances. Any client of the registry names hosts and ports,
+//! and routes send the requests of strangers there. Listeners for operators are never allowed,
+//! because they trust this machine. Other addresses of this machine are allowed only while all
+//! clients of the registry run on it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;

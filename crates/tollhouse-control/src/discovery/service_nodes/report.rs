@@ -54,7 +54,7 @@ pub enum SourceState {
 }
 
 impl ServiceNodes {
-    /// State of all followed upstreams.
+    /// Returns the state of all followed upstreams.
     pub fn report(&self, detail: Detail) -> Vec<UpstreamReport> {
         self.lock().values().map(|entry| report(entry, detail)).collect()
     }
@@ -97,7 +97,7 @@ fn nodes(entry: &FollowedUpstream) -> Vec<NodeReport> {
     nodes
 }
 
-/// State of an upstream, with the reason.
+/// Returns the state of an upstream, with the reason.
 fn standing(entry: &FollowedUpstream, reading: Option<&Reading>) -> (SourceState, Option<String>) {
     let (service, origin) = (&entry.service, entry.service.source.origin());
     match reading {

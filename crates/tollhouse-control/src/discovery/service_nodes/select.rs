@@ -32,7 +32,7 @@ pub struct InstanceFacts<'a> {
     pub version: &'a str,
     /// Reports whether its metadata contains this key with this value.
     pub has_pair: &'a dyn Fn(&str, &str) -> bool,
-    /// Time since its registration.
+    /// Duration since the registration of the instance.
     pub age: Duration,
 }
 
@@ -40,16 +40,16 @@ pub struct InstanceFacts<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub total: usize,
-    /// Without the requested metadata or version.
+    /// Number of instances without the requested metadata or version.
     pub filtered_out: usize,
-    /// Taken out of traffic by an operator.
+    /// Number of instances that an operator keeps out of traffic.
     pub isolated: usize,
     /// Number of instances with weight 0.
     pub weightless: usize,
-    /// Without a usable host or port.
+    /// Number of instances without a usable host or port.
     pub unreachable: usize,
-    /// With the address of a listener of this gateway, or an address of this machine that registry
-    /// clients may not use.
+    /// Number of instances with the address of a listener of this gateway, or with an address of
+    /// this machine that registry clients may not use.
     pub forbidden: usize,
     /// Number of instances whose heartbeats are missing.
     pub unhealthy: usize,
@@ -93,7 +93,7 @@ impl<'s> Selection<'s> {
         Self { service, ages, reach, counts: Counts::default(), candidates: Vec::new() }
     }
 
-    /// Adds an instance to the selection.
+    /// Counts an instance by its state, and adds it to the candidates if it may receive requests.
     pub(super) fn take(&mut self, facts: &InstanceFacts<'_>) {
         let counts = &mut self.counts;
         counts.total += 1;
@@ -127,7 +127,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// The nodes that serve, in the registry's order and without duplicate addresses.
+    /// Returns the nodes that serve, in the registry's order and without duplicate addresses.
     pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, SelectionResult) {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;

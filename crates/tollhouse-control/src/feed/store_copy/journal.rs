@@ -21,7 +21,8 @@ const CHECKSUM_LETTERS: usize = 16;
 /// First line of a journal, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    /// Whether the journal continues the previous journal, rather than a copy that may be unfinished.
+    /// Whether the journal continues the previous journal, rather than a copy that may be
+    /// unfinished.
     continues: bool,
 }
 

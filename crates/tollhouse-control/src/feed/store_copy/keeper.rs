@@ -38,7 +38,8 @@ const RETRY: Duration = Duration::from_secs(60);
 pub struct CopyKeeper {
     copy: StoreCopy,
     metrics: Arc<Metrics>,
-    /// `None` before the first copy, and after a write to the disk has failed: the stored copy then stays as it is.
+    /// `None` before the first copy, and after a write to the disk has failed: the stored copy then
+    /// stays as it is.
     journal: Option<Journal>,
     /// Number of the newest journal.
     number: u64,
@@ -74,7 +75,7 @@ impl CopyKeeper {
         }
     }
 
-    /// Newest revision that an earlier process has saved.
+    /// Returns the newest revision that an earlier process has saved; `None` without a copy.
     pub fn newest(&self) -> Option<Revision> {
         self.copy.newest()
     }
@@ -221,7 +222,7 @@ impl CopyKeeper {
 }
 
 impl StoreCopy {
-    /// Highest journal number among the files and the copy's header.
+    /// Returns the highest journal number among the files and the copy's header.
     fn last_number(&self) -> u64 {
         let named = self.header().map_or(0, |header| header.journal);
         self.journals().max().unwrap_or(0).max(named)
@@ -242,7 +243,7 @@ impl StoreCopy {
     }
 }
 
-/// New value of the key; `None` if the key was deleted or the value is not UTF-8.
+/// Returns the new value of the key; `None` if the key was deleted or the value is not UTF-8.
 fn text_of(event: &Event) -> Option<String> {
     match event {
         Event::Put(entry) => std::str::from_utf8(&entry.value).ok().map(str::to_owned),

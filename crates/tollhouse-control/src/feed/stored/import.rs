@@ -8,7 +8,7 @@ use tollhouse_store::{Event, Listing};
 
 use crate::feed::import_marker::ImportMarker;
 
-/// Time that an interrupted import may be resumed before its incomplete result is served.
+/// Duration for which an interrupted import may be resumed before its incomplete result is served.
 const RESUMPTION_WAIT: Duration = Duration::from_secs(60);
 
 /// Progress of an import by another process.
@@ -85,7 +85,8 @@ impl Import {
         }
     }
 
-    /// Time at which an interrupted import is abandoned.
+    /// Returns the time at which an interrupted import is abandoned; `None` if no import was
+    /// interrupted.
     pub(super) fn given_up_at(&self) -> Option<Instant> {
         match self.state {
             State::BrokenOff(until) => Some(until),

@@ -41,13 +41,13 @@ impl KeyRevisions {
         self.0.len()
     }
 
-    /// Number of recorded keys that a newer listing lacks.
+    /// Returns the number of recorded keys that a newer listing lacks.
     pub(super) fn missing_in(&self, newer: &Self) -> usize {
         self.0.keys().filter(|key| !newer.0.contains_key(*key)).count()
     }
 
-    /// Differences from a listing. A change newer than the listing does not count. A listed change
-    /// that has not been read yet counts until it is read.
+    /// Returns the differences from a listing. A change newer than the listing does not count. A
+    /// listed change that has not been read yet counts until it is read.
     pub(super) fn differences(&self, listed: &Self, listed_at: Revision) -> BTreeSet<Difference> {
         let new = |key: &str, seen, listed| Difference { key: key.into(), seen, listed };
         let not_read = listed.0.iter().filter_map(|(key, revision)| {

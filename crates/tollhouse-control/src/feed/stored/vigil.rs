@@ -67,7 +67,7 @@ struct Marks {
     putting: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
-/// The store's revision is lower than one it had before.
+/// Rewind of a store: its revision is lower than an earlier one.
 struct Rewind {
     /// Newest revision known before the store was rewound.
     from: Revision,
@@ -99,7 +99,7 @@ pub(super) struct Vigil {
     doubted: bool,
     /// Highest revision that the store is known to have had.
     newest: Revision,
-    /// Set until the store has passed its earlier revision.
+    /// Rewind of the store, until the store has passed its earlier revision.
     rewind: Option<Rewind>,
     random: Random,
 }

@@ -23,7 +23,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Number of calls, whatever their code.
+    /// Returns the number of calls, whatever their code.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }

@@ -1,7 +1,7 @@
 //! The names that Polaris' dashboards query, on the page of the registry's own listener.
 //!
-//! Every series has the label `polaris_server_instance`, by which they choose a server. Instances are counted by
-//! namespace and not by service, whose names clients make up.
+//! Every series has the label `polaris_server_instance`, by which they choose a server. Instances
+//! are counted by namespace and not by service, whose names clients make up.
 
 use std::collections::HashMap;
 

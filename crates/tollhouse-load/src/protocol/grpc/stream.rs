@@ -16,7 +16,7 @@ use crate::protocol::http2::session::Call;
 pub(super) struct Rhythm {
     /// Pause between two sent messages.
     pub(super) interval: Option<Duration>,
-    /// Time after which the stream ends.
+    /// Duration after which the stream ends.
     pub(super) duration: Option<Duration>,
     /// Number of messages to send or to receive.
     pub(super) count: Option<u64>,

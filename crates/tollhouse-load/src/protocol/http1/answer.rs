@@ -81,7 +81,7 @@ impl Answer {
         self.head.status
     }
 
-    /// Length of the body in bytes, without framing.
+    /// Returns the length of the body in bytes, without framing.
     pub(super) fn body_bytes(&self) -> u64 {
         self.body_bytes
     }

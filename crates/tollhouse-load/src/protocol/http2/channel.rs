@@ -70,11 +70,12 @@ pub(in crate::protocol) struct Place {
     pub(in crate::protocol) keep_alive: bool,
 }
 
-/// Groups by worker and connection index.
+/// Shared connections by worker and connection index.
 type Groups = HashMap<(*const Worker, usize), Weak<Group>>;
 
 thread_local! {
-    /// Groups of the workers of this thread; each lives as long as its lanes.
+    /// Shared connections of all workers on this thread. The references are weak, so that an entry
+    /// ends with the last lane that uses the connection.
     static GROUPS: RefCell<Groups> = RefCell::default();
 }
 
@@ -87,7 +88,7 @@ impl Group {
         })
     }
 
-    /// Returns the group of a connection, and creates it for its first lane.
+    /// Returns the shared connection with an index; creates it for its first lane.
     fn shared(worker: &Rc<Worker>, index: usize) -> Rc<Self> {
         GROUPS.with_borrow_mut(|groups| {
             let known = groups.entry((Rc::as_ptr(worker), index)).or_default();
@@ -199,7 +200,7 @@ impl Channel {
     /// Opens the connection, unless it is open.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If the connection cannot be opened.
     pub(in crate::protocol) async fn open(
         &mut self,
         connector: &Connector,

@@ -30,28 +30,29 @@ impl Broken {
         Self { failure, is_unprocessed: code == ErrorCode::REFUSED_STREAM }
     }
 
-    /// Failure of a stream above the last one the peer will process.
+    /// Returns the failure of a stream above the last one the peer will process.
     pub(super) fn by_go_away(code: ErrorCode) -> Self {
         Self { failure: go_away(code), is_unprocessed: code == ErrorCode::NO_ERROR }
     }
 
-    /// Failure of the connection before the request was sent.
+    /// Returns the failure of the connection before the request was sent.
     pub(super) fn before_sending(failure: Failure) -> Self {
         Self { failure, is_unprocessed: true }
     }
 
-    /// Failure of a request that cannot be encoded.
+    /// Returns the failure of a request that cannot be encoded.
     pub(super) fn unsendable(error: SendError) -> Self {
         Failure::new(FailureClass::Write, format!("the request cannot be sent: {error}")).into()
     }
 }
 
-/// Failure of exchanges that a GOAWAY ended.
+/// Returns the failure of exchanges that a GOAWAY ended.
 pub(super) fn go_away(code: ErrorCode) -> Failure {
     Failure::new(FailureClass::Reset, format!("GOAWAY: {code}"))
 }
 
-/// Failure by the end of the connection, after a GOAWAY with this code if there was one.
+/// Returns the failure caused by the end of the connection, after a GOAWAY with this code if there
+/// was one.
 pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
     match goodbye {
         Some(code) if code != ErrorCode::NO_ERROR => go_away(code),
@@ -59,7 +60,7 @@ pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
     }
 }
 
-/// Failure of exchanges whose socket failed.
+/// Returns the failure of exchanges whose socket failed.
 pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => closed(goodbye),
@@ -67,7 +68,7 @@ pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     }
 }
 
-/// Failure by a protocol violation of the peer.
+/// Returns the failure caused by a protocol violation of the peer.
 pub(super) fn no_http2(error: &ConnectionError) -> Failure {
     malformed(error.reason, error.code)
 }

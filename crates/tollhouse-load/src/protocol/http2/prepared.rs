@@ -24,7 +24,8 @@ const CONNECTION_HEADERS: [&str; 6] =
 /// Requests of a case, each encoded once unless it has templates.
 pub(super) struct PreparedRequests {
     requests: Requests,
-    /// In the order of the requests; `None` for those expanded anew every time.
+    /// Prepared requests, in the order of the requests; `None` for those that are expanded anew
+    /// each time.
     prepared: Vec<Option<PreparedRequest>>,
     target: Target,
 }

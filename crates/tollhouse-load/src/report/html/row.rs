@@ -142,7 +142,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Successful requests per second; `None` if failures were not counted.
+    /// Returns the successful requests per second; `None` if failures were not counted.
     pub(super) fn goodput(&self) -> Option<Spread> {
         self.spread(|run| (run.counts.completed > 0 && run.knows_failures()).then_some(run.goodput))
     }
@@ -172,7 +172,7 @@ impl<'a> Row<'a> {
         (self.times.max_ns > 0).then_some(self.times.max_ns as f64)
     }
 
-    /// Ratio of failed to completed requests; `None` if failures were not counted.
+    /// Returns the ratio of failed to completed requests; `None` if failures were not counted.
     pub(super) fn failed_share(&self) -> Option<f64> {
         let completed = self.sum(|run| run.counts.completed);
         let failed = self.sum(|run| run.counts.failed);

@@ -73,9 +73,9 @@ pub(super) struct Line {
 pub(super) enum NameSpans {
     #[default]
     One,
-    /// This line and the following ones; holds the total number.
+    /// The name covers this line and the following ones; contains the total number of lines.
     Several(usize),
-    /// No line: the name of an earlier line covers this one.
+    /// The name of an earlier line covers this line.
     Covered,
 }
 

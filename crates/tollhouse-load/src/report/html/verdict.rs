@@ -187,7 +187,7 @@ fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Opti
     })
 }
 
-/// Sentence for a single subject without comparison.
+/// Returns a sentence for a single subject without comparison; `None` without a throughput.
 fn alone(rows: &[Row<'_>], doubts: &[Warning]) -> Option<Sentence> {
     let row = rows.iter().find(|row| !is_invalid(row, doubts)).or_else(|| rows.first())?;
     let rate = row.throughput()?;

@@ -112,7 +112,7 @@ fn first_bound(result: &CaseResult) -> Option<String> {
     })
 }
 
-/// Lines for goodput, requests and bytes.
+/// Returns the lines for goodput, requests and bytes.
 fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     let counts = &result.counts;
     let goodput = format!("{} successful requests/s", figure::rate(result.goodput));
@@ -158,7 +158,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Table of times: one column per nonempty distribution.
+/// Returns a table of times: one column per nonempty distribution.
 fn times(result: &CaseResult, paint: Paint) -> Vec<String> {
     let mut columns: Vec<(&str, &Distribution)> = Vec::new();
     if let Some(latency) = &result.latency {

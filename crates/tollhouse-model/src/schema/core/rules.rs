@@ -45,7 +45,7 @@ pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
     }
 }
 
-/// The schema checks these pairs too, but its message would not name the fields.
+/// Checks pairs of fields. The schema checks them too, but its message would not name the fields.
 fn check_pairs(route: &Value) -> Result<(), Violation> {
     for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
         if route.get(one).is_some() && route.get(many).is_some() {

@@ -19,11 +19,11 @@ pub(in crate::schema) trait Instance: Sized {
     fn shape(&self) -> Kind;
     /// Whether a list or object is empty.
     fn is_empty(&self) -> bool;
-    /// The text of a string; `None` for other kinds.
+    /// Returns the text of a string; `None` for other kinds.
     fn text(&self) -> Option<Cow<'_, str>>;
-    /// The numeric value; `None` for other kinds.
+    /// Returns the numeric value; `None` for other kinds.
     fn number(&self) -> Option<f64>;
-    /// Number of items of a list or members of an object.
+    /// Returns the number of items of a list or members of an object.
     fn count(&self) -> usize;
     /// Visits the items of a list; stops at the first error and returns it.
     fn each_item(&mut self, visit: &mut dyn FnMut(usize, &mut Self) -> Verdict) -> Verdict;
@@ -42,13 +42,13 @@ pub(in crate::schema) trait Instance: Sized {
     fn add_member(&mut self, name: &str, value: Value);
     /// Whether the value equals a tree; `1` equals `1.0`.
     fn equals(&self, tree: &Value) -> bool;
-    /// The first item that equals an earlier one, as (earlier, later).
+    /// Returns the first item that equals an earlier one, as (earlier, later).
     fn first_repeated(&self) -> Option<(usize, usize)>;
     /// Returns the current state, to be passed to `undo`.
     fn mark(&self) -> Self::Mark;
     /// Removes everything that was added since `mark`.
     fn undo(&mut self, mark: Self::Mark);
-    /// The tree of an added default, if the value itself is a piece of text.
+    /// Returns the tree of an added default, if the value itself is a piece of text.
     fn added_mut(&mut self) -> Option<&mut Value> {
         None
     }

@@ -32,7 +32,7 @@ impl Fills {
         self.log.push((object, name.into(), value));
     }
 
-    /// Names of the members added to an object, each once, in order of addition.
+    /// Returns the names of the members added to an object, each once, in order of addition.
     fn names(&self, object: usize) -> Vec<Box<str>> {
         let mut names: Vec<Box<str>> = Vec::new();
         for place in self.by_object.get(&object).into_iter().flatten() {
@@ -293,7 +293,7 @@ impl Read<'_> {
     }
 }
 
-/// Number of values in a tree, the root included.
+/// Returns the number of values in a tree, the root included.
 fn size_of_tree(tree: &Value) -> usize {
     1 + match tree {
         Value::Array(items) => items.iter().map(size_of_tree).sum::<usize>(),

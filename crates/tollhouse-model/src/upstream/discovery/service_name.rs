@@ -22,7 +22,7 @@ const NAME_HINT: &str = "write namespace/service, such as prod/orders, or the se
 const SLASHES_HINT: &str = "write namespace/service; if the name of the service has slashes, \
                             give the namespace in \"discovery_args.namespace_id\"";
 
-/// Any text, for sources without namespaces.
+/// Accepts any text, for sources without namespaces.
 pub(super) fn as_written<'v>(
     _: &mut Reader<'_>,
     name: &'v str,

@@ -86,7 +86,7 @@ macro_rules! sources {
             /// Sources in the order of display.
             pub const ALL: &'static [Self] = &[$(Self::$source),+];
 
-            /// Name of the source in `discovery_type`.
+            /// Returns the name of the source in `discovery_type`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$source => $name,)+
@@ -118,12 +118,12 @@ impl DiscoverySource {
         std::iter::once(self.name()).chain(self.facts().aliases.iter().copied())
     }
 
-    /// Name of the source within a sentence, such as `the registry`.
+    /// Returns the name of the source within a sentence, such as `the registry`.
     pub fn origin(self) -> &'static str {
         self.facts().origin
     }
 
-    /// Members of a service within a sentence: `nodes` or `instances`.
+    /// Returns the members of a service within a sentence: `nodes` or `instances`.
     pub fn members(self) -> &'static str {
         self.facts().members
     }
@@ -143,7 +143,7 @@ impl DiscoverySource {
         self.facts().arguments.contains(&argument)
     }
 
-    /// All names as a phrase, `last` before the last one: `a, b and c (also spelt d)`.
+    /// Returns all names as a phrase, `last` before the last one: `a, b and c (also spelt d)`.
     pub(crate) fn list_names(last: &str) -> String {
         let spelling = |source: &Self| match source.facts().aliases {
             [] => source.name().to_owned(),
@@ -152,7 +152,7 @@ impl DiscoverySource {
         join(&Self::ALL.iter().map(spelling).collect::<Vec<_>>(), last)
     }
 
-    /// Forms of `service_name` as a phrase.
+    /// Returns the forms of `service_name` as a phrase.
     pub(crate) fn list_service_names() -> String {
         let forms = Self::ALL.iter().map(|source| source.facts().service_name.to_owned());
         join(&forms.collect::<Vec<_>>(), ", or ")

@@ -11,7 +11,7 @@ macro_rules! defaults {
 
 pub(crate) use defaults;
 
-/// Default of switches that are on.
+/// Returns `true`, the default of switches that are on.
 pub(crate) fn default_true() -> bool {
     true
 }

@@ -29,7 +29,7 @@ pub(crate) fn step(flow: Flow<'_>) -> Step<'_> {
     }
 }
 
-/// Default status of refused requests, as in APISIX. Users who expect 429 configure it.
+/// Returns the default status of refused requests, as in APISIX. Users who expect 429 configure it.
 pub(crate) fn default_rejected_code() -> u16 {
     503
 }

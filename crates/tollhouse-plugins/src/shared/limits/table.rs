@@ -70,7 +70,7 @@ impl Prefix {
 pub(crate) trait Entry {
     /// Whether the value equals an absent one and may be removed.
     fn is_over(&self, now_ms: u64) -> bool;
-    /// Eviction order: lower ranks first; `u64::MAX` is never evicted.
+    /// Returns the eviction order: lower ranks first; `u64::MAX` is never evicted.
     fn rank(&self) -> u64;
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn default_http_version() -> f64 {
     1.1
 }
 
-/// Default of `min_length`: bodies shorter than this many bytes are not compressed.
+/// Returns the default of `min_length`: bodies shorter than this many bytes are not compressed.
 pub(crate) fn default_length_min() -> u64 {
     20
 }
@@ -171,9 +171,9 @@ impl<E: Encoder> BodyFilter for EncodingFilter<E> {
 /// Time at which the encoder's buffered bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// After each piece, because the next piece may take long to arrive.
+    /// The compressor is flushed after each piece, because the next piece may take long to arrive.
     EachPiece,
-    /// Only at the end, for better compression.
+    /// The compressor is flushed only at the end, for better compression.
     AtEnd,
 }
 

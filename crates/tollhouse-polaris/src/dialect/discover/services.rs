@@ -61,8 +61,8 @@ fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     })
 }
 
-/// Encoded form of a chunk of aliases in answers; computed at most once for each version of the
-/// chunk.
+/// Returns the encoded form of a chunk of aliases in answers; computed at most once for each
+/// version of the chunk.
 fn listed_aliases(chunk: &Chunk<Alias>) -> &Bytes {
     chunk.encoded.get_or_encode(|| {
         let mut out = Vec::new();

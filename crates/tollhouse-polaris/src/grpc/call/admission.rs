@@ -28,7 +28,7 @@ const PROTO: &[u8] = b"+proto";
 pub(super) enum Refusal {
     /// gRPC with an unsupported encoding; answered with this HTTP status.
     Http(HttpStatus),
-    /// Not gRPC; answered with this HTTP status.
+    /// The request is not gRPC; it is answered with this HTTP status.
     Foreign(HttpStatus),
     /// A gRPC call that cannot be served.
     Grpc(Status),

@@ -27,7 +27,8 @@ impl Over {
         Self { listener, deadline, sleep: None, arrival: None }
     }
 
-    /// Ready with the status if the deadline or the timeout has passed, or the thread stops.
+    /// Becomes ready with the status if the deadline or the timeout has passed, or the thread
+    /// stops.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         if self.listener.has_begun(cx) {
             return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));

@@ -98,8 +98,8 @@ fn put(new: NewContract) -> Plan {
     Plan::command(Command::PutContract(Box::new(new)))
 }
 
-/// Interfaces as the console describes them: each with an id, which follows from the contract, method, path and
-/// name where none is given.
+/// Returns the interfaces as the console describes them: each with an id, which follows from the
+/// contract, method, path and name where none is given.
 fn described(
     contract: &str,
     interfaces: Vec<InterfaceDescriptor>,

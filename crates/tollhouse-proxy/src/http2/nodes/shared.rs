@@ -1,9 +1,9 @@
-//! The connections of HTTP/2 to nodes that one core has, by what they are good for, and all connections to nodes that
-//! are being opened, whatever is spoken on them.
+//! HTTP/2 connections of one core to nodes, by pool key, and all connections to nodes that are
+//! being opened, for any protocol.
 //!
-//! An opening belongs to the core and not to the request that began it: a request that is cancelled leaves it to the
-//! next one, and a connection that no request waits for any more becomes an idle one. Which connection a request takes
-//! is said here; how one is opened and served is not.
+//! An opening belongs to the core and not to the request that began it: a cancelled request leaves
+//! it to the next one, and a connection that no request waits for becomes idle. This module chooses
+//! the connection of a request; `nodes.rs` opens and serves connections.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,12 +28,14 @@ use crate::worker::pools::{PoolKey, UpstreamConnection};
 /// influence the names in keys. A connection takes about 30 KiB in the process and the kernel.
 const IDLE_MAX: usize = 1024;
 
-/// Openings of one core that no request waits for. Names in keys may be clients' choice, so that clients who cancel
-/// could otherwise keep any number of sockets busy for a connect time-out.
+/// Maximum number of openings of one core that no request waits for. Clients may choose names in
+/// keys, so that clients that cancel could otherwise keep any number of sockets busy for a connect
+/// timeout.
 const ABANDONED_MAX: usize = 64;
 
-/// Age up to which a request of HTTP/1.1 takes an abandoned opening over: that of the first retransmission of a SYN.
-/// An older one may wait for its next retransmission for longer than a new connection takes.
+/// Maximum age of an abandoned opening that an HTTP/1.1 request takes over: the time of the first
+/// retransmission of a SYN. An older opening may wait for its next retransmission for longer than a
+/// new connection takes.
 const TAKEN_OVER_MS_MAX: u64 = 1000;
 
 /// HTTP/2 connections of one core to nodes.
@@ -42,7 +44,7 @@ pub struct NodeConnections {
     by_key: RefCell<HashMap<PoolKey, SharedConnections, foldhash::fast::RandomState>>,
     /// Number of openings.
     openings: Cell<usize>,
-    /// Openings that no request waits for, oldest first; also those that have ended since.
+    /// Openings that no request waits for, oldest first; includes openings that have ended since.
     abandoned: RefCell<VecDeque<Rc<Opening>>>,
 }
 
@@ -69,12 +71,12 @@ pub(crate) struct Opening {
     pub(super) key: PoolKey,
     /// Bounds of the pool that the connection is for.
     pub(super) bounds: KeepalivePool,
-    /// Requests that it may serve once it is open.
+    /// Maximum number of requests that the connection may serve once it is open.
     requests_max: u32,
     /// Number of requests that wait for the connection.
     requests: Cell<u32>,
     began_ms: u64,
-    /// The connection, where it is for one request alone.
+    /// Open connection, if it is for a single request.
     connection: RefCell<Option<Box<UpstreamConnection>>>,
     /// Error, if the connection could not be opened.
     failure: Cell<Option<AttemptError>>,
@@ -82,7 +84,7 @@ pub(crate) struct Opening {
     is_blamed: Cell<bool>,
     has_ended: Cell<bool>,
     ended: Notify,
-    /// Ends the task that opens it.
+    /// Handle that ends the task which opens the connection.
     task: RefCell<Option<AbortHandle>>,
 }
 
@@ -94,12 +96,14 @@ impl NodeConnections {
         shared.connections.iter().find_map(|connection| connection.stream(now_ms))
     }
 
-    /// An opening of connections that requests share, with a place for one more under `key`.
+    /// Returns an opening of `key` for a shared connection that has room for one more request, if
+    /// any.
     pub(super) fn shared_opening(&self, key: &PoolKey) -> Option<Rc<Opening>> {
         self.opening(key, |opening| opening.requests.get() < opening.requests_max)
     }
 
-    /// A young opening under `key` that the request which it was for has left.
+    /// Returns an opening of `key`, at most [`TAKEN_OVER_MS_MAX`] old, whose request was cancelled,
+    /// if any.
     pub(super) fn abandoned_opening(&self, key: &PoolKey, now_ms: u64) -> Option<Rc<Opening>> {
         self.opening(key, |opening| {
             let age_ms = now_ms.saturating_sub(opening.began_ms);
@@ -138,7 +142,7 @@ impl NodeConnections {
         opening.ended.notify_waiters();
     }
 
-    /// Number of connections that are being opened; each has a descriptor.
+    /// Returns the number of connections that are being opened; each has a descriptor.
     pub(crate) fn openings(&self) -> usize {
         self.openings.get()
     }
@@ -167,7 +171,7 @@ impl NodeConnections {
         true
     }
 
-    /// Ends an opening before its connection is there.
+    /// Ends an opening before its connection is open.
     fn cut(&self, opening: &Rc<Opening>) {
         self.end(opening);
         if let Some(task) = opening.task.take() {
@@ -199,7 +203,8 @@ impl NodeConnections {
         Self::close_longest_idle(&self.by_key.borrow())
     }
 
-    /// Closes those under `key`, once what is under way on them has ended, and ends openings that no request waits for.
+    /// Closes the connections of `key` after their streams have ended, and ends openings that no
+    /// request waits for.
     #[cold]
     pub(crate) fn close(&self, key: &PoolKey) {
         let openings = self.by_key.borrow().get(key).map(|shared| shared.openings.clone());
@@ -251,8 +256,8 @@ impl NodeConnection {
         Self { session, requests: Cell::new(0), bounds, node }
     }
 
-    /// A new stream on the connection, opened by the request head; `None` if the connection takes
-    /// no more.
+    /// Returns a new stream on the connection, which the request head opens; `None` if the
+    /// connection accepts no further stream.
     fn stream(&self, now_ms: u64) -> Option<Box<UpstreamConnection>> {
         let requests = self.requests.get();
         let is_spent = requests >= self.bounds.requests;
@@ -275,7 +280,7 @@ impl NodeConnection {
 }
 
 impl Opening {
-    /// A connection under `key` that one request will have to itself.
+    /// Creates the opening of a connection of `key` for a single request.
     pub(super) fn for_one(key: PoolKey, bounds: KeepalivePool, now_ms: u64) -> Self {
         Self {
             key,
@@ -292,17 +297,17 @@ impl Opening {
         }
     }
 
-    /// A connection under `key` that requests will share.
+    /// Creates the opening of a connection of `key` that requests will share.
     pub(super) fn for_many(key: PoolKey, bounds: KeepalivePool, now_ms: u64) -> Self {
         Self { requests_max: STREAMS_ASSUMED, ..Self::for_one(key, bounds, now_ms) }
     }
 
-    /// Whether it goes on without a request that waits.
+    /// Whether the opening continues although no request waits for it.
     fn is_abandoned(&self) -> bool {
         self.requests.get() == 0 && !self.has_ended.get()
     }
 
-    /// Notes the task that opens it.
+    /// Records the task that opens the connection.
     pub(super) fn runs_in(&self, task: AbortHandle) {
         self.task.replace(Some(task));
     }
@@ -312,7 +317,7 @@ impl Opening {
         self.failure.set(Some(error));
     }
 
-    /// Hands the connection to the request that waits, or to the pool where none does.
+    /// Hands the connection to the waiting request, or to the pool if no request waits.
     pub(super) fn deliver(&self, connection: Box<UpstreamConnection>, worker: &Worker) {
         if self.requests.get() > 0 {
             self.connection.replace(Some(connection));
@@ -334,7 +339,7 @@ impl OpeningPermit {
         Self { worker, opening }
     }
 
-    /// Waits for the end of the opening; returns the connection, where it is for this request alone.
+    /// Waits for the end of the opening; returns the connection if it is for this request alone.
     ///
     /// # Errors
     /// If the connection could not be opened.

@@ -141,7 +141,7 @@ impl Streams {
     }
 }
 
-/// The stream, unless it was abandoned.
+/// Returns the stream, unless it was abandoned.
 fn awaited(table: &mut StreamTable<StreamState>, stream: StreamId) -> Option<&mut StreamState> {
     table.get_mut(stream).filter(|entry| !entry.is_abandoned)
 }

@@ -120,7 +120,7 @@ impl Sessions {
         self.waiting_bytes.set(self.waiting_bytes.get() - bytes - first_bytes);
     }
 
-    /// Buffer for any datagram, allocated when the core first needs it.
+    /// Returns the buffer for any datagram, allocated when the core first needs it.
     pub(super) fn scratch(&self) -> RefMut<'_, Vec<u8>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.resize(DATAGRAM_BYTES_MAX, 0);
@@ -200,17 +200,17 @@ impl Session {
         self.is_displaced.get()
     }
 
-    /// Outcome of a displaced session: an error if the node never responded.
+    /// Returns the outcome of a displaced session: an error if the node never responded.
     pub(super) fn displaced(&self) -> Result<(), Refusal> {
         if self.is_answered.get() { Ok(()) } else { Err(ErrorCode::ConnectionLimit.into()) }
     }
 
-    /// Number of payload bytes sent to the node.
+    /// Returns the number of payload bytes sent to the node.
     pub(super) fn bytes_received(&self) -> u64 {
         self.bytes_received.get()
     }
 
-    /// Error that ends the session, if any.
+    /// Returns the error that ends the session, if any.
     pub(super) fn take_failure(&self) -> Option<io::Error> {
         self.failure.borrow_mut().take()
     }
@@ -220,7 +220,7 @@ impl Session {
         self.touched_ms.set(now_ms);
     }
 
-    /// Time of the last datagram in either direction.
+    /// Returns the time of the last datagram in either direction.
     pub(super) fn touched_ms(&self) -> u64 {
         self.touched_ms.get()
     }

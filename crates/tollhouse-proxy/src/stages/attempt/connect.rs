@@ -34,7 +34,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A pooled connection, or a stream of an open HTTP/2 connection.
+    /// Returns a pooled connection, or a stream of an open HTTP/2 connection.
     #[inline]
     pub(super) fn kept(&self, cx: &Exchange<'_>, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let worker = cx.worker;
@@ -76,7 +76,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Output of `connecting`; `None` after the connect timeout.
+    /// Returns the output of `connecting`; `None` after the connect timeout.
     async fn within_connect_time<T>(
         &self,
         cx: &Exchange<'_>,
@@ -122,8 +122,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Addresses for the PROXY protocol header: the client's after real-ip processing, with port 0 if a
-/// proxy reported it without a port.
+/// Returns the addresses for the PROXY protocol header: the client's after real-ip processing, with
+/// port 0 if a proxy reported it without a port.
 fn comes_for(cx: &Exchange<'_>) -> ComesFor {
     let peer = &cx.client.peer;
     let reported = cx.state.reported_address.as_ref();
@@ -131,7 +131,7 @@ fn comes_for(cx: &Exchange<'_>) -> ComesFor {
     ComesFor { client, local: peer.local }
 }
 
-/// PROXY protocol version for a connection.
+/// Returns the PROXY protocol version for a connection.
 pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
     match version {
         ProxyHeader::V1 => proxy_protocol::Version::V1,
@@ -139,7 +139,7 @@ pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
     }
 }
 
-/// Server name (SNI) for a node: the requested host without its port.
+/// Returns the server name (SNI) for a node: the requested host without its port.
 fn server_name(state: &RequestState) -> String {
     let host = state.host_up.as_slice();
     let split = tollhouse_http::authority::split(host);

@@ -24,19 +24,19 @@ pub(crate) struct AttemptError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
     Node,
-    /// Not the node's: the gateway lacks a resource, the client's host is not valid as a TLS server
-    /// name, or the node closed a pooled connection just as the request was sent, which it may do
-    /// at any time.
+    /// The node is not at fault: the gateway lacks a resource, the client's host is not valid as a
+    /// TLS server name, or the node closed a pooled connection just as the request was sent, which
+    /// it may do at any time.
     Nobody,
 }
 
 impl AttemptError {
-    /// A failure that another node would not avoid.
+    /// Returns a failure that another node would not avoid.
     pub(super) fn last(code: ErrorCode) -> Self {
         Self { code, may_retry: false, stale: false, blame: Blame::Node }
     }
 
-    /// Failure to open a connection. The cause is recorded for the log of failures.
+    /// Returns the failure to open a connection. The cause is recorded for the log of failures.
     pub(crate) fn by_opening(worker: &Worker, node: Endpoint, error: &io::Error) -> Self {
         worker.failures.note(node, error);
         let is_innocent = connect::is_no_failure_of_node(error);
@@ -54,7 +54,7 @@ impl AttemptError {
         self.stale && self.blame == Blame::Nobody
     }
 
-    /// A failure of the node, which another node may avoid.
+    /// Returns a failure of the node, which another node may avoid.
     pub(crate) fn by_node(code: ErrorCode, may_retry: bool) -> Self {
         Self { code, may_retry, stale: false, blame: Blame::Node }
     }

@@ -17,7 +17,7 @@ use crate::limits::{MEMBER_LEASE, ROUND_INTERVAL, TTLS_TO_EXPIRY};
 use channel::{Channel, Server};
 use link::{Engine, Faults, Link};
 
-/// A node at work.
+/// Running node.
 struct Node {
     registry: Registry,
     faults: Arc<Faults>,
@@ -26,7 +26,7 @@ struct Node {
 }
 
 impl Node {
-    /// Ends it without a word.
+    /// Ends the node without leaving the cluster.
     fn kill(self) {
         self.task.abort();
     }
@@ -49,18 +49,18 @@ impl Node {
     }
 }
 
-/// An engine with its nodes' time.
+/// Shared store with the clocks of its nodes.
 struct Bench {
     engine: Arc<Engine>,
-    /// How many nodes were started: no two make the same numbers.
+    /// Number of nodes started, so that no two use the same random numbers.
     started: std::sync::atomic::AtomicU64,
     seed: u64,
-    /// What beats go over besides the engine.
+    /// Server of the heartbeat channel; `None` to send heartbeats over the store.
     server: Option<Arc<Server>>,
-    /// A clock for each node that was started.
+    /// Clock of each node that was started.
     clocks: std::sync::Mutex<Vec<Arc<ManualClock>>>,
     passed: std::sync::Mutex<Duration>,
-    /// How far clocks differ at most.
+    /// Maximum difference between the clocks.
     skew: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Bench {
         }
     }
 
-    /// The clock of the next node, which is wrong by some of the skew.
+    /// Returns the clock of the next node, which is wrong by a part of the skew.
     fn clock(&self, salt: u64) -> Arc<ManualClock> {
         let skew_ms = u32::try_from(self.skew.as_millis()).expect("minutes");
         let wrong_ms = tollhouse_stdx::Random::seeded(salt).below(skew_ms + 1);
@@ -115,7 +115,7 @@ impl Bench {
         Node { registry, faults, task, stop }
     }
 
-    /// Lets time pass for the clock and the runtime alike.
+    /// Advances the clocks and the runtime by the same duration.
     async fn pass(&self, time: Duration) {
         for _ in 0..time.as_millis() / HEALTH_TICK.as_millis() {
             *self.passed.lock().expect("nobody has panicked") += HEALTH_TICK;
@@ -128,7 +128,7 @@ impl Bench {
         }
     }
 
-    /// Lets everybody do what there is to do.
+    /// Lets all nodes finish their pending work.
     async fn settle_down(&self) {
         for _ in 0..64 {
             tokio::task::yield_now().await;
@@ -141,7 +141,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Instances with their revisions and health, and the revisions of all services and namespaces.
 type Digest = (Vec<(Arc<str>, crate::Revision, bool)>, crate::Revision, crate::Revision);
 
-/// What clients can compare of a node's state.
+/// Returns the part of a node's state that clients can compare.
 fn digest(node: &Node) -> Digest {
     let state = node.registry.state();
     let mut instances: Vec<_> = state
@@ -210,14 +210,14 @@ async fn a_node_that_says_nothing_freezes_health_until_it_is_counted_out() {
     let [a, b] = [bench.start("a").await, bench.start("b").await];
     a.register("there", Some(1)).await.expect("good");
     bench.pass(2 * SECOND).await;
-    // What b hears does not reach a any more.
+    // Heartbeats that b receives no longer reach a.
     b.faults.is_cut.store(true, Ordering::Relaxed);
     for _ in 0..7 {
         bench.pass(SECOND).await;
         assert!(a.is_healthy("there"));
     }
     assert_eq!(a.registry.members().expect("it has others").len(), 2);
-    // Once b is counted out, those whom it may have heard of have their whole time again.
+    // After b is removed, instances whose heartbeats it may have received get a full expiry time.
     bench.pass(3 * SECOND).await;
     assert_eq!(a.registry.members().expect("it may have others").len(), 1);
     assert!(a.is_healthy("there"));
@@ -312,7 +312,7 @@ async fn of_an_alias_and_a_registration_under_its_name_at_once_one_is_refused() 
         };
         let alias = a.registry.submit(Command::CreateAlias(Box::new(alias)));
         let register = b.register("one", None);
-        // Whoever asks first is not always the first.
+        // The order of the commands alternates.
         let (aliased, registered) = if round % 2 == 0 {
             tokio::join!(alias, register)
         } else {
@@ -415,7 +415,7 @@ async fn a_store_that_was_emptied_takes_nothing_from_what_is_known() {
     let node = node.await;
     node.register("there", None).await.expect("good");
     bench.pass(SECOND).await;
-    // An engine that lost its data tells nobody that it deletes anything.
+    // A store that lost its data reports no deletions.
     node.faults.is_cut.store(true, Ordering::Relaxed);
     prove().await.expect("memory");
     bench.pass(SECOND).await;
@@ -485,7 +485,8 @@ async fn beats_go_over_the_channel_and_over_the_store_while_it_is_away() {
         }
     };
     steady(3).await;
-    // Three intervals, two rounds to know it, and one to say it.
+    // Three heartbeat intervals, two rounds until the silence is known, and one to commit the
+    // expiry.
     steady(1).await;
     assert!(!a.is_healthy("silent") && !b.is_healthy("silent"));
     let taken = || server.taken.load(Ordering::Relaxed);
@@ -551,7 +552,7 @@ async fn a_group_of_new_services_stays_within_what_the_store_takes() {
     engine.store().commit(transaction).await.expect("it is taken");
 }
 
-/// Instances that die together.
+/// Number of instances that end at the same time.
 const DYING: usize = 10_000;
 
 #[tokio::test(start_paused = true)]
@@ -598,7 +599,7 @@ async fn thousands_that_die_at_once_are_found_so_in_few_commits() {
     assert_eq!(digest(&nodes[0]), digest(&nodes[1]));
 }
 
-/// How long an instance of this interval may be silent.
+/// Returns the expiry time of an instance with this heartbeat interval.
 fn expiry(ttl: Duration) -> Duration {
     ttl * u32::try_from(TTLS_TO_EXPIRY).expect("a few")
 }

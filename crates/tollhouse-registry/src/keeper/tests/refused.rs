@@ -1,4 +1,4 @@
-//! Stores that refuse: what is refused with them, and what is not.
+//! Stores that refuse commits: which commands are then refused, and which are not.
 
 use std::sync::Mutex;
 
@@ -12,23 +12,23 @@ use super::*;
 use crate::command::InstanceChange;
 use crate::limits::STORE_PROBE_INTERVAL;
 
-/// A store in memory that can be told what to refuse, or to take its time.
+/// Store in memory that refuses or delays commits on request.
 pub(super) struct Moody {
     inner: Arc<dyn Store>,
     mood: Mutex<Mood>,
     pub(super) go_on: Notify,
-    /// What passes while a page is read, and by which clock.
+    /// Clock to advance while a page is read, and the duration.
     reading: Mutex<Option<(Arc<ManualClock>, Duration)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mood {
     Takes,
-    /// The disk is full: nothing that adds is taken.
+    /// The disk is full: commits that add data are refused.
     Full,
-    /// Nothing is taken at all.
+    /// All commits are refused.
     Broken,
-    /// A key that ends so cannot be kept.
+    /// Keys with this suffix are refused.
     Dislikes(&'static str),
     /// A commit waits until it is told to go on.
     Slow,
@@ -40,7 +40,7 @@ impl Moody {
         Arc::new(Self { inner: memory(), mood, go_on: Notify::new(), reading })
     }
 
-    /// From now on reading takes its time.
+    /// Lets the clock advance by this duration with each page read from now on.
     pub(super) fn read_slowly(&self, clock: &Arc<ManualClock>, time: Duration) {
         *self.reading.lock().expect("nobody panicked") = Some((Arc::clone(clock), time));
     }
@@ -133,7 +133,7 @@ fn ids(registry: &Registry) -> Vec<String> {
     ids
 }
 
-/// Submits all of them before the keeper sees the first.
+/// Submits all commands before the keeper sees the first.
 async fn together(running: &Running, commands: Vec<Command>) -> Vec<Result<Outcome, Refusal>> {
     let tasks: Vec<_> = commands
         .into_iter()
@@ -254,7 +254,7 @@ async fn who_asks_hears_that_nothing_can_be_written_until_it_can() {
         running.pass(Duration::from_secs(20)).await;
         assert!(!*serving.borrow(), "{mood:?}");
         store.set(Mood::Takes);
-        // Nobody sends a registration to a registry that says it takes none.
+        // No client sends a registration to a registry that reports that it refuses them.
         running.pass(2 * STORE_PROBE_INTERVAL).await;
         assert!(*serving.borrow(), "{mood:?}");
         let listed = store.list("").await.expect("readable").entries;

@@ -1,11 +1,11 @@
-//! Time that passes, time that does not, restarts, and what is cleared away.
+//! Expiry in time, pauses of the process, restarts, and cleaning.
 
 use super::refused::{Mood, Moody};
 use super::*;
 use crate::command::{NamespaceChange, NewRule};
 use crate::rule::RuleKind;
 
-/// Another keeper over the same store, as after a restart.
+/// Starts another keeper over the same store, as after a restart.
 async fn again(store: &Arc<Moody>) -> Running {
     Running::over(Arc::clone(store) as Arc<dyn Store>).await
 }

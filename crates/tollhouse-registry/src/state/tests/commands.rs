@@ -1,4 +1,4 @@
-//! One command at a time, and what it leaves.
+//! Single commands and their effects.
 
 use bytes::Bytes;
 
@@ -252,7 +252,8 @@ fn names_of_rules_are_their_own_where_the_kind_has_it_so() {
         Box::new(rule)
     };
     let table = [
-        // Whether the second may have the name of the first: in its namespace, and in another one.
+        // Whether a second rule may have the name of the first: in the same namespace, and in
+        // another one.
         (RuleKind::Routing, true, true),
         (RuleKind::RateLimit, true, true),
         (RuleKind::CircuitBreaker, false, true),
@@ -421,7 +422,7 @@ fn every_text_has_its_bound() {
     }
 }
 
-/// Control characters take six bytes each where they are kept.
+/// Control characters take six bytes each in the store.
 #[test]
 fn the_largest_instance_that_is_taken_can_be_kept() {
     let mut bench = Bench::new();

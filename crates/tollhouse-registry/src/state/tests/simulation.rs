@@ -1,6 +1,6 @@
-//! Many seeds of random commands, beats and silences, of refused commits, of pauses of the process and
-//! of restarts, against a model that anybody can follow: a map of who is registered, when each was last
-//! heard of, and what is on the disk of its health.
+//! Many seeds of random commands, beats and silences, of refused commits, of pauses of the process
+//! and of restarts, against a simple model: a map of the registered instances, with the time of the
+//! last heartbeat and the stored health of each.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,13 @@ const TICK_MS: u64 = HEALTH_TICK.as_millis() as u64;
 struct Expected {
     service: String,
     ttl_ms: Option<u64>,
-    /// When it was last heard of, in time in which the process was awake.
+    /// Time of the last heartbeat, counted while the process was awake.
     heard_ms: u64,
     isolated: bool,
-    /// Whether it is healthy as long as it is heard of: not if its owner said otherwise.
+    /// Whether the instance is healthy while it sends heartbeats; false if its owner declared it
+    /// unhealthy.
     is_well: bool,
-    /// What is durable of its health.
+    /// Health of the instance in the store.
     stored_healthy: bool,
 }
 
@@ -35,9 +36,9 @@ struct Simulation {
     bench: Bench,
     health: Health,
     model: BTreeMap<String, Expected>,
-    /// Time in which the process slept.
+    /// Total duration for which the process slept, in milliseconds.
     slept_ms: u64,
-    /// Whose health has changed since it was made durable.
+    /// Instances whose health has changed since it was stored.
     unsaved: Vec<Arc<str>>,
 }
 
@@ -72,7 +73,7 @@ impl Simulation {
         }
     }
 
-    /// Does a command, or has its commit refused: then nothing may have happened.
+    /// Executes a command, or lets its commit be refused; the state must then be unchanged.
     fn apply(&mut self, command: Command) -> Option<Outcome> {
         let prepared = self.bench.prepare(command).ok()?;
         if self.random.below(6) == 0 {
@@ -165,12 +166,14 @@ impl Simulation {
         }
     }
 
-    /// The process is stopped for up to a minute; other threads may hear beats before the keeper wakes up.
+    /// Stops the process for up to a minute. Other threads may receive heartbeats before the keeper
+    /// wakes up.
     fn pause(&mut self) {
         let slept_ms = 1_000 + u64::from(self.random.below(60_000));
         let due_in_ms = u64::from(self.random.below(1_000));
         self.bench.now_ms += due_in_ms + slept_ms;
-        // The time from the last look to when the next was due counts as sleep: nobody knows better.
+        // The time between the last look and the due time of the next counts as sleep, because the
+        // keeper cannot tell.
         self.slept_ms += due_in_ms + slept_ms;
         for _ in 0..self.random.below(8) {
             self.beat();
@@ -197,7 +200,8 @@ impl Simulation {
         self.bench.write(journal);
     }
 
-    /// Who is registered comes back as it is durable; the healthy have their full time.
+    /// Restarts the process. Instances come back as they are stored; healthy ones get a full expiry
+    /// time.
     fn restart(&mut self) {
         self.bench.state = self.bench.restarted();
         self.health = Health::new(self.bench.now_ms, 0.0);
@@ -224,7 +228,8 @@ impl Simulation {
         self.check_bytes();
     }
 
-    /// Expiry comes after three silent intervals of waking time, within a tick of the last look.
+    /// Checks that an instance expires after three silent intervals of waking time, within a tick
+    /// of the last look.
     fn check_health(&self, known: &Instance, expected: &Expected) {
         let Some(ttl_ms) = expected.ttl_ms else {
             return assert_eq!(known.healthy, expected.is_well);
@@ -286,7 +291,7 @@ impl Simulation {
         assert_eq!(state.namespace("ns").map_or(total, |view| view.counts), total);
     }
 
-    /// A restart brings back who was registered, as they are durable.
+    /// Checks that a restart brings back the registered instances as they are stored.
     fn check_restart(&self) {
         let restarted = self.bench.restarted();
         assert_eq!(restarted.totals().instances.total as usize, self.model.len());
@@ -314,7 +319,7 @@ fn random_lives_agree_with_the_model() {
         let mut simulation = Simulation::new(seed);
         for _ in 0..STEPS {
             simulation.step();
-            // Time has stood still unless the wheel was asked: what holds, holds at every step.
+            // The wheel advances before each check, so that the model holds at every step.
             simulation.advance();
             simulation.check();
         }

@@ -1,4 +1,5 @@
-//! Objects that are put: as they were elsewhere, once, and nothing that a client could not have registered.
+//! Transferred objects: stored unchanged and only once, and refused if a client could not have
+//! registered them.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::transfer::{Effect, ForeignEntry, Object, Rehearsal};
 
 type IsExpected = fn(&ForeignEntry) -> bool;
 
-/// A registry with one of everything.
+/// Returns a registry with one object of each kind.
 fn filled() -> Bench {
     let mut bench = Bench::new();
     let service = ServiceKey::new("ns", "svc");
@@ -58,7 +59,7 @@ fn instance(id: &str, host: &str) -> NewInstance {
     }
 }
 
-/// All that it made durable, in the order in which it is put.
+/// Returns all stored objects, in the order in which they must be put.
 fn objects(bench: &Bench) -> Vec<Object> {
     let parts = crate::transfer::KEY_PREFIXES.into_iter();
     let entries =

@@ -90,7 +90,7 @@ enum Parameters {
 pub struct Arguments {
     /// Types of the parameters.
     pub types: Vec<String>,
-    /// As many values.
+    /// Value of each parameter, in the order of `types`.
     pub values: Vec<Value>,
 }
 

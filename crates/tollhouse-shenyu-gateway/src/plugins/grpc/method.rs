@@ -17,7 +17,7 @@ const DEFAULT_TIMEOUT_MS: i64 = 5000;
 /// Maximum timeout in milliseconds that metadata may set: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
-/// Suffix of service names that accept JSON messages, from ShenYu's server-side library.
+/// Suffix of the names of services that accept JSON messages; ShenYu's server-side library adds it.
 const JSON_SERVICE: &str = "JSON";
 
 /// Tag of field 1 with a length prefix (protobuf encoding, "Message Structure").

@@ -35,9 +35,9 @@ pub struct OAuth2Client {
 /// Endpoints of the OAuth provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OAuth2Provider {
-    /// Discovered from the metadata document of this issuer.
+    /// The endpoints are discovered from the metadata document of this issuer.
     Issuer(String),
-    /// Addresses in the configuration.
+    /// The endpoints are addresses in the configuration.
     Addresses {
         authorization_url: String,
         token_url: String,

@@ -64,7 +64,7 @@ pub struct SignHeaders<'a> {
     pub version: &'a str,
     /// Value of the header `appKey` (version 1).
     pub app_key: &'a str,
-    /// `timestamp` (version 1): milliseconds since 1970
+    /// Value of the header `timestamp` (version 1): milliseconds since 1970.
     pub timestamp: &'a str,
     /// Value of the header `sign` (version 1).
     pub sign: &'a str,
@@ -250,7 +250,7 @@ impl Application {
 /// Returns the answer to parameters that are not base64.
 fn not_base64(error: &DecodeError) -> Answer {
     match error {
-        // Padding at a wrong place has other words in Java.
+        // Java's message about misplaced padding differs.
         DecodeError::InvalidByte(_, byte) if *byte != b'=' => Answer::SignNotBase64(*byte),
         _ => INCOMPLETE,
     }
@@ -300,7 +300,7 @@ fn add_body(members: &mut BTreeMap<Cow<'_, str>, Cow<'_, str>>, body: &[u8]) -> 
     Some(())
 }
 
-/// The text of a value as Java prints it: `{a=1, b=[x, null]}`.
+/// Formats a value as Java prints it: `{a=1, b=[x, null]}`.
 fn java_text(value: &Value) -> String {
     let listed = |texts: Vec<String>| texts.join(", ");
     match value {

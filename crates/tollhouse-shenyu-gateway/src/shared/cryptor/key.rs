@@ -22,7 +22,7 @@ pub(super) enum Public {
 /// Private key with which values are decrypted.
 pub(super) struct Private {
     key: PrivateSize,
-    /// Key for the substitutes of badly padded texts.
+    /// Key that derives the substitute texts of badly padded blocks.
     made_up: hmac::Key,
 }
 
@@ -118,7 +118,8 @@ impl Private {
         Some(String::from_utf8_lossy(plain.as_deref().unwrap_or(&made_up)).into_owned())
     }
 
-    /// A text that could be the plain one of a block, as far as a caller without the key can tell.
+    /// Returns a substitute text for a badly padded block. A caller without the key cannot tell it
+    /// from the block's plain text.
     fn make_up(&self, block: &[u8]) -> Vec<u8> {
         let longest = block.len().saturating_sub(PADDING_BYTES);
         let mut text = Vec::with_capacity(longest + digest::SHA256_OUTPUT_LEN);

@@ -1,14 +1,17 @@
-//! RSA with keys of 512 to 2047 bits, which Java takes and the system's cryptography refuses. Keys of this size can
-//! be broken with enough machines; the only use for them is to go on with rules written for ShenYu.
-//! Arithmetic is not in constant time: private operations are blinded instead (RFC 8017 §5.1.2, Kocher 1996).
+//! RSA with keys of 512 to 2047 bits, which Java accepts and the system's cryptography library
+//! refuses. Keys of this size can be broken with enough machines; the only use for them is to go on
+//! with rules written for ShenYu. Arithmetic is not in constant time: private operations are
+//! blinded instead (RFC 8017 §5.1.2, Kocher 1996).
 
 use aws_lc_rs::rand;
 use num_bigint::BigUint;
 
-/// Sizes of a modulus in bits: Java's least, and below the least of the system's cryptography.
+/// Accepted sizes of a modulus in bits: from Java's minimum to below the minimum of the system's
+/// cryptography library.
 const BITS: std::ops::Range<u64> = 512..2048;
 
-/// Bytes of padding in each block (RFC 8017 §7.2.1): two at the start, at least eight at random, and a zero.
+/// Bytes of padding in each block (RFC 8017 §7.2.1): two at the start, at least eight at random,
+/// and a zero.
 const PADDING_BYTES: usize = 11;
 
 /// `rsaEncryption` as an OBJECT IDENTIFIER in DER.
@@ -19,7 +22,7 @@ const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 
-/// A modulus and the public exponent.
+/// Public key: a modulus and the public exponent.
 pub(super) struct PublicKey {
     modulus: BigUint,
     exponent: BigUint,
@@ -52,7 +55,7 @@ impl PublicKey {
     }
 
     fn size_bytes(&self) -> usize {
-        // Below 256.
+        // At most 256 bytes.
         usize::try_from(self.modulus.bits().div_ceil(8)).unwrap_or(0)
     }
 
@@ -69,7 +72,7 @@ impl PublicKey {
         Some(self.block(&number))
     }
 
-    /// A number as a block of the key's size.
+    /// Encodes a number as a block of the key's size.
     fn block(&self, number: &BigUint) -> Vec<u8> {
         let bytes = number.to_bytes_be();
         let mut block = vec![0; self.size_bytes().saturating_sub(bytes.len())];
@@ -116,7 +119,7 @@ impl PrivateKey {
     }
 }
 
-/// The text of a padded block.
+/// Returns the text of a padded block; `None` if the padding is invalid.
 fn unpad(block: &[u8]) -> Option<&[u8]> {
     let rest = block.strip_prefix(&[0, 2])?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -131,7 +134,8 @@ fn nonzero_byte() -> Option<u8> {
     Some(byte[0])
 }
 
-/// Content of the DER value with this tag at the start, and the rest. Lengths of keys take two bytes at most.
+/// Returns the content of the DER value with this tag at the start, and the bytes after it. Lengths
+/// in keys take at most two bytes.
 fn value(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, rest) = der.split_first()?;
     let (length, rest) = match rest {

@@ -1,5 +1,5 @@
-//! Handles of both versions, what is refused in them, limits, and weights that rise.
-//! Nodes that are off, and gray ones.
+//! Handles of both versions, their invalid values, limits, rising weights, disabled nodes and gray
+//! nodes.
 
 use super::*;
 use tollhouse_shenyu::model::DiscoveryUpstream;
@@ -181,7 +181,7 @@ fn a_discovered_node_warms_up_from_when_it_began_to_serve() {
     let node = upstream("a:80", 0, r#"{"warmup":60000}"#);
     let dated = |date: &str| DiscoveryUpstream { date_created: Some(date.into()), ..node.clone() };
     assert_eq!(began(dated("1700000000000")), 1_700_000_000_000);
-    // Of no zone.
+    // The date has no time zone.
     assert_eq!(began(dated("2026-01-02 03:04:05")), 0);
     let returned = DiscoveryUpstream { started_ms: Some(7), ..dated("2026-01-02 03:04:05") };
     assert_eq!(began(returned), 7);

@@ -44,7 +44,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Largest plausible format number; with a larger one the header is damaged.
 const FORMAT_PLAUSIBLE_MAX: u32 = 0xFFFF;
 
-/// Time a statement waits while another tool has locked the file.
+/// Maximum wait of a statement while another tool has locked the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of log pages after which the log is folded into the file: 16 MiB. Four times SQLite's
@@ -63,8 +63,8 @@ const CACHE_KIB: i32 = 8 * 1024;
 /// statements, so that each is compiled once.
 const STATEMENTS_MAX: usize = 32;
 
-/// Time during which a held lock is tried again. A child process that the former holder is starting
-/// has a copy of the lock until it executes its program.
+/// Duration for which a held lock is tried again. A child process that the former holder is
+/// starting has a copy of the lock until it executes its program.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Only the owner may read and write, because the store contains credentials and private keys.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Name of the file in the data directory.
 const RESERVE_FILE: &str = "store.reserve";
 
-/// Time between two attempts to create the reserve again, because a full disk usually stays full
-/// for a while.
+/// Interval between attempts to create the reserve again; a full disk usually stays full for a
+/// while.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// Number of bytes per write.

@@ -51,7 +51,7 @@ pub(super) fn get(connection: &Connection, key: &str) -> rusqlite::Result<Option
     connection.prepare_cached(GET)?.query_row([key], entry_of).optional()
 }
 
-/// The entries under a prefix, with their revision.
+/// Returns the entries under a prefix, with their revision.
 pub(super) fn list(connection: &mut Connection, prefix: &str) -> rusqlite::Result<Listing> {
     // Inside a transaction both statements read the same snapshot.
     let transaction = connection.transaction()?;
@@ -62,7 +62,7 @@ pub(super) fn list(connection: &mut Connection, prefix: &str) -> rusqlite::Resul
     Ok(Listing { revision, entries })
 }
 
-/// At most `entries_max` entries under a prefix after the key `after`, with their revision.
+/// Returns at most `entries_max` entries under a prefix after the key `after`, with their revision.
 pub(super) fn page(
     connection: &mut Connection,
     prefix: &str,
@@ -139,8 +139,8 @@ fn entry_of(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-/// Upper bound of a prefix for comparison with keys. If no text can be the bound, returns a blob,
-/// which SQLite orders after every text.
+/// Returns the upper bound of a prefix for comparison with keys. If no text can be the bound,
+/// returns a blob, which SQLite orders after every text.
 fn end_after(prefix: &str) -> Value {
     end_of_prefix(prefix).map_or(Value::Blob(Vec::new()), Value::Text)
 }

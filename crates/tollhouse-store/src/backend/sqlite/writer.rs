@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Time between attempts to expire entries after a failure, such as a full disk.
+/// Interval between attempts to expire entries after a failure, such as a full disk.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {

@@ -118,7 +118,7 @@ impl Application for Answer {
         self
     }
 
-    /// The probe's timeout is the only deadline.
+    /// Returns 0 as the time, because the probe's timeout is the only deadline.
     fn received(&mut self, _: usize) -> u64 {
         0
     }
@@ -157,7 +157,7 @@ impl FieldSink for Answer {
 }
 
 impl Answer {
-    /// Result of the probe, once it is known; `end` is the state of the connection.
+    /// Returns the result of the probe, once it is known; `end` is the state of the connection.
     fn result(&self, end: Poll<End>) -> Poll<io::Result<ProbeOutcome>> {
         if self.is_complete {
             return Poll::Ready(Ok(self.outcome()));
@@ -188,7 +188,7 @@ impl Answer {
     }
 }
 
-/// HTTP status equivalent to the message `HealthCheckResponse { status = 1 }`.
+/// Returns the HTTP status equivalent to the message `HealthCheckResponse { status = 1 }`.
 fn serving_status(body: &[u8]) -> u16 {
     const SERVING: u8 = 1;
     const SERVICE_UNKNOWN: u8 = 3;
@@ -199,7 +199,7 @@ fn serving_status(body: &[u8]) -> u16 {
     }
 }
 
-/// HTTP status equivalent to a gRPC status (`google.rpc.Code`).
+/// Returns the HTTP status equivalent to a gRPC status (`google.rpc.Code`).
 fn http_status(grpc: u16) -> u16 {
     match grpc {
         1 => 499,

@@ -76,11 +76,11 @@ struct PaceArguments {
 /// Handling of unfinished requests at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum End {
-    /// Abandoned in a closed loop, awaited in an open one.
+    /// Abandon unfinished requests in a closed loop, and wait for them in an open loop.
     Auto,
-    /// Abandoned; they are counted as unfinished.
+    /// Abandon unfinished requests; they are counted as such.
     Abandon,
-    /// Awaited, up to the timeout.
+    /// Wait for unfinished requests, up to the timeout.
     Wait,
 }
 

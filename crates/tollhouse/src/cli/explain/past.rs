@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &ExplainArguments, id: &str) -> anyhow::Result<Exit
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The same request as a question; its query, its headers and its body are not recorded.
+/// Converts a recorded request to a question; its query, its headers and its body are not recorded.
 fn question(row: &Value) -> Value {
     let text = |name: &str| row[name].as_str().unwrap_or_default();
     let host = if text("host").is_empty() { "localhost" } else { text("host") };

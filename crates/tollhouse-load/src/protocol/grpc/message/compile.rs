@@ -19,7 +19,7 @@ use go_template::{Functions, Template};
 pub(in super::super) enum Templates {
     /// Expanded as a template, with these functions.
     Filled(Functions),
-    /// Not interpreted: texts are sent unchanged.
+    /// Texts are sent unchanged.
     AsWritten,
 }
 

@@ -93,8 +93,8 @@ impl Call {
                 if let Some(rest) = rest.take() {
                     exchange.unsent = rest;
                 }
-                // The outcome is checked first, because a reset stream accepts no data regardless of
-                // the window.
+                // The outcome is checked first, because a reset stream accepts no data regardless
+                // of the window.
                 match (&exchange.outcome, exchange.unsent.is_empty()) {
                     (Some(_), _) => Poll::Ready(false),
                     (None, true) => Poll::Ready(true),

@@ -28,9 +28,9 @@ pub(crate) struct KeySet {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signature {
-    /// Made by a key of the set.
+    /// A key of the set made the signature.
     Good,
-    /// Not made by any eligible key.
+    /// No eligible key made the signature.
     Bad,
     /// No key has the algorithm and id of the token.
     UnknownKey,

@@ -1,4 +1,4 @@
-//! A channel for beats in memory that can be away, and lose what it holds.
+//! Channel for heartbeats in memory, which can be unavailable and lose its contents.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,24 +11,24 @@ use tollhouse_store::BoxFuture;
 use super::*;
 use crate::cluster::{BeatChannel, NodeId};
 
-/// The server that all nodes reach.
+/// Server that all nodes reach.
 #[derive(Default)]
 pub(super) struct Server {
     rounds: Mutex<BTreeMap<NodeId, Vec<Bytes>>>,
     pub(super) is_away: AtomicBool,
-    /// How many rounds it has taken.
+    /// Number of rounds received.
     pub(super) taken: std::sync::atomic::AtomicU64,
 }
 
-/// A node's connection to it.
+/// Connection of a node to the server.
 pub(super) struct Channel {
     pub(super) server: Arc<Server>,
-    /// How many rounds were read of each node.
+    /// Number of rounds read from each node.
     read: Mutex<BTreeMap<NodeId, usize>>,
 }
 
 impl Server {
-    /// Loses what it holds.
+    /// Loses all stored rounds.
     pub(super) fn lose(&self) {
         self.lock().values_mut().for_each(|rounds| rounds.fill(Bytes::new()));
     }

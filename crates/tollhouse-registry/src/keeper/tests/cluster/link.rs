@@ -1,4 +1,5 @@
-//! The engine that nodes share, and a link to it for each that can be cut, lose answers, and lose its place.
+//! Store that the nodes share, and a link to it for each node. A link can be cut, lose answers, and
+//! lose the place of its watch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,7 @@ use tollhouse_store::{
 
 use super::*;
 
-/// A store whose leases end by virtual time.
+/// Store whose leases end by virtual time.
 pub(super) struct Engine {
     store: Arc<dyn Store>,
     renewed: Mutex<HashMap<LeaseId, Instant>>,
@@ -30,7 +31,7 @@ impl Engine {
         &self.store
     }
 
-    /// Ends leases that were not renewed for so long.
+    /// Ends leases that were not renewed for `ttl`.
     pub(super) async fn end_leases(&self, ttl: Duration) {
         let over: Vec<_> = {
             let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// How many turns the next commit takes on its way.
+    /// Returns the number of turns for which the next commit is delayed.
     fn next_delay(&self) -> u32 {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner).below(6)
     }
@@ -51,14 +52,14 @@ impl Engine {
     }
 }
 
-/// What is wrong with a link.
+/// Faults of a link.
 #[derive(Default)]
 pub(super) struct Faults {
-    /// Nothing passes.
+    /// Whether the link is cut, so that nothing passes.
     pub(super) is_cut: AtomicBool,
-    /// 1: commits do not arrive; 2: they do, and their answers do not.
+    /// Loss of commits: 1 if commits do not arrive, 2 if they arrive but their answers do not.
     pub(super) lose_answers: AtomicU32,
-    /// Its watch has lost its place, once.
+    /// Whether the watch loses its place, once.
     pub(super) is_lost: AtomicBool,
 }
 
@@ -106,7 +107,7 @@ impl Store for Link {
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
         Box::pin(async move {
-            // On its way others may come first.
+            // Other commits may overtake this one on its way.
             for _ in 0..self.engine.next_delay() {
                 tokio::task::yield_now().await;
             }
@@ -171,7 +172,7 @@ impl WatchSource for LinkWatch {
                     None if self.faults.is_cut.load(Ordering::Relaxed) => {
                         tokio::time::sleep_until(Instant::now() + HEALTH_TICK).await;
                     }
-                    // One that comes while the link is being cut has passed.
+                    // A change that arrives while the link is being cut has passed.
                     None => return self.inner.next().await,
                 }
             }

@@ -1,33 +1,33 @@
-//! Many seeds of random clients on random nodes, while nodes are killed, started, cut off, and lose answers and
-//! places, against a model that anybody can follow.
+//! Many seeds of random clients on random nodes, while nodes are killed, started, cut off, and lose
+//! answers and places, against a simple model.
 
 use tollhouse_stdx::Random;
 use tollhouse_testkit::history::{Ending, History, Sight};
 
 use super::*;
 
-/// How many seeds are tried, from which on; the environment may say otherwise: `SEEDS=50..51`.
+/// Range of seeds; the environment variable `SEEDS` overrides it, such as `SEEDS=50..51`.
 const SEEDS: std::ops::Range<u64> = 0..120;
 const STEPS: u32 = 80;
 const TTL: Duration = Duration::from_secs(1);
 
-/// What a client knows of its instance.
+/// Knowledge of a client about its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Its registration was answered.
+    /// The registration was answered.
     Registered,
-    /// It has gone, and that was answered.
+    /// The removal was answered.
     Gone,
-    /// Nobody knows what became of what it asked for last.
+    /// The outcome of the last request is unknown.
     Unknown,
 }
 
 #[derive(Debug)]
 struct Client {
     known: Known,
-    /// Whether it beats every interval, at a node that answers.
+    /// Whether the client sends a heartbeat every interval, to a node that answers.
     is_steady: bool,
-    /// When its last beat, or its registration, was answered by a node that lives still.
+    /// Time when the last heartbeat, or the registration, was answered by a node that still runs.
     heard_ms: u64,
 }
 
@@ -36,10 +36,10 @@ struct Simulation {
     bench: Bench,
     nodes: Vec<Option<Node>>,
     clients: Vec<Client>,
-    /// When the last node was lost without a word, or cut off.
+    /// Time when the last node was killed or cut off.
     trouble_ms: u64,
     now_ms: u64,
-    /// What became of each instance, by the ports that it was registered with.
+    /// History of each instance, by the ports that it was registered with.
     history: History,
     next_port: u32,
     looks: usize,
@@ -76,20 +76,20 @@ impl Simulation {
         self.random.below(u32::try_from(count).expect("a few")) as usize
     }
 
-    /// The place of a node that lives.
+    /// Returns the index of a running node.
     fn any_place(&mut self) -> usize {
         let living: Vec<usize> =
             (0..self.nodes.len()).filter(|place| self.nodes[*place].is_some()).collect();
         living[self.any(living.len())]
     }
 
-    /// A node that lives.
+    /// Returns a running node.
     fn any_node(&mut self) -> &Node {
         let place = self.any_place();
         self.nodes[place].as_ref().expect("it lives")
     }
 
-    /// Has a node do something to an instance; whether it says that it was done.
+    /// Sends a command about an instance to a node. Returns whether the node answered with success.
     async fn change(&mut self, number: usize, port: Option<u32>, command: Command) -> bool {
         let place = self.any_place();
         let node = self.nodes[place].as_ref().expect("it lives");
@@ -100,7 +100,7 @@ impl Simulation {
         is_done
     }
 
-    /// Looks at all instances at the next node in turn: it may be late, and has not gone back.
+    /// Checks all instances at the next node in turn: its view may be late, but must not go back.
     fn look(&mut self) {
         self.looks += 1;
         let place = self.looks % self.nodes.len();
@@ -218,7 +218,7 @@ impl Simulation {
         self.any_node().faults.lose_answers.store(how, Ordering::Relaxed);
     }
 
-    /// Time passes; who is steady beats twice an interval.
+    /// Lets time pass. Steady clients send two heartbeats per interval.
     async fn pass(&mut self, time: Duration) {
         let mut left = time;
         while !left.is_zero() {
@@ -237,7 +237,8 @@ impl Simulation {
         }
     }
 
-    /// Nobody who was heard of expires, whatever happens to nodes and engine.
+    /// Checks that no instance expires whose heartbeats arrive, whatever happens to nodes and
+    /// store.
     fn check_the_steady(&self) {
         for (number, client) in self.clients.iter().enumerate() {
             if client.known != Known::Registered || !client.is_steady {
@@ -256,8 +257,8 @@ impl Simulation {
         }
     }
 
-    /// Everything works again for long enough: all nodes agree, with what was answered, and only the silent are
-    /// unhealthy.
+    /// Checks the state after everything has worked again for long enough: all nodes agree with
+    /// each other and with all answers, and only silent instances are unhealthy.
     async fn check(&mut self, seed: u64) {
         for node in self.nodes.iter().flatten() {
             self.mend(node);

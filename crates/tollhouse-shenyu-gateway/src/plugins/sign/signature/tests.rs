@@ -1,5 +1,5 @@
-//! Known signatures of both versions, and every way in which one is refused.
-//! What a signature that was overheard is good for.
+//! Known signatures of both versions, and every way in which one is refused. Also the possible uses
+//! of an intercepted signature.
 
 use super::*;
 use tollhouse_shenyu::model::{AuthParameter, AuthPath};

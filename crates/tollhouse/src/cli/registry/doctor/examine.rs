@@ -94,7 +94,8 @@ fn services(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds one finding per service and kind, however many instances it affects.
+/// Examines all instances. Adds one finding per service and ailment; instances with the same
+/// ailment share it.
 fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     let mut ailing: BTreeMap<(Ailment, String), Vec<&Instance>> = BTreeMap::new();
     for instance in &facts.instances {

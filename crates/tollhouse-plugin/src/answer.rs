@@ -76,6 +76,7 @@ impl RefusalKind {
         match self {
             Self::AuthMissing
             | Self::AuthInvalid
+            | Self::ClockDiffers
             | Self::LimitExceeded
             | Self::DeniedByRule
             | Self::RequestInvalid

@@ -170,7 +170,8 @@ impl Watcher {
         findings.truncate(LISTED_MAX);
         self.changes.follow(&self.cx.serving.configuration, &findings).await;
         for finding in &mut findings {
-            finding.change = self.changes.before(finding.since_ms.unwrap_or(now_ms)).cloned();
+            let since_ms = finding.since_ms.unwrap_or(now_ms);
+            finding.change = self.changes.before(since_ms, &finding.subject).cloned();
         }
         findings
     }

@@ -22,6 +22,9 @@ const BEFORE_MS: u64 = 24 * 3600 * 1000;
 /// Limit of a read. The store may be away, and the findings do not wait for it.
 const READ_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// Time in which changes are as near to a finding as the last one.
+const NEAR_MS: u64 = 5_000;
+
 /// Tolerance for the data plane's clock, which is read once a second.
 const CLOCK_MS: u64 = 100;
 
@@ -91,10 +94,21 @@ impl ChangeLog {
         self.changes.push_back(change);
     }
 
-    /// Returns the last change before `unix_ms`, if any.
-    pub(super) fn before(&self, unix_ms: u64) -> Option<&EarlierChange> {
-        self.changes.iter().rev().find(|change| change.at_ms <= unix_ms.saturating_add(CLOCK_MS))
+    /// The last change before `unix_ms`; one of the finding's own object is preferred to others of
+    /// the same seconds, because findings are made once a second.
+    pub(super) fn before(&self, unix_ms: u64, subject: &str) -> Option<&EarlierChange> {
+        let is_before = |it: &&EarlierChange| it.at_ms <= unix_ms.saturating_add(CLOCK_MS);
+        let mut earlier = self.changes.iter().rev().filter(is_before).peekable();
+        let last = *earlier.peek()?;
+        let mut near = earlier.take_while(|change| change.at_ms + NEAR_MS >= last.at_ms);
+        Some(near.find(|change| is_about(subject, &change.path)).unwrap_or(last))
     }
+}
+
+/// Whether the subject of a finding begins with the path of an object.
+fn is_about(subject: &str, path: &str) -> bool {
+    let rest = subject.strip_prefix(path);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', '[']))
 }
 
 #[cfg(test)]
@@ -136,9 +150,18 @@ mod tests {
             Finding::about(Severity::Problem, Kind::NodeFailing, String::new(), String::new());
         let mut log = ChangeLog::default();
         log.follow(&configuration, &[finding.since(now_ms - 2_000)]).await;
-        let path = |log: &ChangeLog, at_ms| log.before(at_ms).map(|change| change.path.clone());
+        let path = |log: &ChangeLog, at_ms| log.before(at_ms, "").map(|it| it.path.clone());
         assert_eq!(path(&log, now_ms - 2_000).as_deref(), Some("routes/1"));
         assert_eq!(path(&log, now_ms).as_deref(), Some("routes/2"));
         assert_eq!(path(&log, now_ms - 6_000), None);
+        for (subject, expected) in [
+            ("routes/1.uri", "routes/1"),
+            ("routes/1 10.0.0.7:80", "routes/1"),
+            ("routes/10", "routes/2"),
+            ("routes/2", "routes/2"),
+        ] {
+            let change = log.before(now_ms, subject).map(|change| change.path.as_str());
+            assert_eq!(change, Some(expected), "{subject}");
+        }
     }
 }

@@ -109,6 +109,7 @@ impl RequestTrace {
 
     /// Begins a trace, in the place of another that was begun for the same request. The time of the
     /// first beginning counts.
+    #[inline]
     pub fn begin(&mut self, start: TraceStart) {
         let TraceStart { context, parent, propagators, names, has_inner_spans, sink } = start;
         if context.is_sampled && self.started_ns == 0 {

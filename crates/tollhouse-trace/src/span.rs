@@ -170,8 +170,23 @@ impl<'b> SpanWriter<'b> {
 
     #[inline]
     pub fn text(&mut self, key: Key, value: &[u8]) -> &mut Self {
-        if self.open(key, TEXT) {
-            write_text(self.out, value);
+        let value = &value[..value.len().min(TEXT_BYTES_MAX)];
+        if self.count_one() {
+            let [low, high] = (value.len() as u16).to_le_bytes();
+            self.out.extend_from_slice(&[key.code(), TEXT, low, high]);
+            self.out.extend_from_slice(value);
+        }
+        self
+    }
+
+    /// Adds a text of several parts; each is cut off like a whole text.
+    pub fn joined(&mut self, key: Key, parts: [&[u8]; 3]) -> &mut Self {
+        let parts = parts.map(|part| &part[..part.len().min(TEXT_BYTES_MAX)]);
+        if self.count_one() {
+            let bytes: usize = parts.iter().map(|part| part.len()).sum();
+            let [low, high] = (bytes as u16).to_le_bytes();
+            self.out.extend_from_slice(&[key.code(), TEXT, low, high]);
+            parts.iter().for_each(|part| self.out.extend_from_slice(part));
         }
         self
     }
@@ -184,8 +199,12 @@ impl<'b> SpanWriter<'b> {
 
     #[inline]
     pub fn number(&mut self, key: Key, value: u64) -> &mut Self {
-        if self.open(key, NUMBER) {
-            self.out.extend_from_slice(&value.to_le_bytes());
+        if self.count_one() {
+            let mut bytes = [0; 10];
+            bytes[0] = key.code();
+            bytes[1] = NUMBER;
+            bytes[2..].copy_from_slice(&value.to_le_bytes());
+            self.out.extend_from_slice(&bytes);
         }
         self
     }
@@ -226,13 +245,10 @@ impl<'b> SpanWriter<'b> {
     }
 
     #[inline]
-    fn open(&mut self, key: Key, kind: u8) -> bool {
-        if self.count >= ATTRIBUTES_MAX {
-            return false;
-        }
-        self.count += 1;
-        self.out.extend_from_slice(&[key.code(), kind]);
-        true
+    fn count_one(&mut self) -> bool {
+        let has_room = self.count < ATTRIBUTES_MAX;
+        self.count += u16::from(has_room);
+        has_room
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -449,5 +465,9 @@ mod tests {
         let read: Vec<SpanView<'_>> = block.read().collect();
         assert_eq!(read[0].attributes.len(), usize::from(ATTRIBUTES_MAX));
         assert!(block.bytes() < (usize::from(ATTRIBUTES_MAX) + 4) * (TEXT_BYTES_MAX + 8));
+        let mut parts = SpanBlock::default();
+        parts.add(&head()).joined(Key::UrlFull, [b"http://", b"a", b"/b"]);
+        let view = parts.read().next().expect("a span");
+        assert_eq!(view.attributes[0].value, AttributeValue::Text(b"http://a/b"));
     }
 }

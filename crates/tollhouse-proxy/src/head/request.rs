@@ -138,6 +138,7 @@ impl UpstreamRequest<'_> {
     }
 
     /// Copies the client's lines without its trace context, and writes that of `trace`.
+    #[inline(never)]
     fn write_traced(&self, out: &mut HeadWriter<'_>, trace: &RequestTrace) {
         let trusted = self.trust == Trust::Trusted;
         let head = &self.bytes[..self.head.head_bytes];

@@ -239,16 +239,22 @@ impl<'a, 'e> Spans<'a, 'e> {
             trace_state: self.trace_state(),
         });
         writer.text(Key::HttpRequestMethod, method.as_bytes());
-        let mut address = Vec::new();
-        match attempt.node.ip() {
-            Some(ip) => address.extend_from_slice(AddressText::new(ip).as_bytes()),
-            None => address.extend_from_slice(attempt.node.to_string().as_bytes()),
-        }
-        writer.text(Key::ServerAddress, &address);
+        let (text, path);
+        let address = match attempt.node.ip() {
+            Some(ip) => {
+                text = AddressText::new(ip);
+                text.as_bytes()
+            }
+            None => {
+                path = attempt.node.to_string();
+                path.as_bytes()
+            }
+        };
+        writer.text(Key::ServerAddress, address);
         if let Some(port) = attempt.node.port() {
             writer.number(Key::ServerPort, port.into());
         }
-        writer.text(Key::UrlFull, &self.full_url(attempt, &address));
+        writer.joined(Key::UrlFull, self.full_url(attempt, address));
         if status > 0 {
             writer.number(Key::HttpResponseStatusCode, status.into());
         }
@@ -261,20 +267,15 @@ impl<'a, 'e> Spans<'a, 'e> {
     }
 
     /// URL that the node was asked for, without the query, which may hold secrets.
-    fn full_url(&self, attempt: &AttemptSpan, address: &[u8]) -> Vec<u8> {
+    fn full_url<'u>(&'u self, attempt: &AttemptSpan, address: &'u [u8]) -> [&'u [u8]; 3] {
         let (cx, state) = (self.cx, &*self.cx.state);
-        let mut url = Vec::with_capacity(128);
-        url.extend_from_slice(if attempt.is_encrypted { b"https://" } else { b"http://" });
-        match state.host_up.is_empty() {
-            true => url.extend_from_slice(address),
-            false => url.extend_from_slice(&state.host_up),
-        }
+        let scheme: &[u8] = if attempt.is_encrypted { b"https://" } else { b"http://" };
+        let host = if state.host_up.is_empty() { address } else { state.host_up.as_slice() };
         let path = match state.plugins.edits.upstream_uri() {
             Some(uri) => uri.split(|byte| *byte == b'?').next().unwrap_or_default(),
             None => cx.sent_path(),
         };
-        url.extend_from_slice(path);
-        url
+        [scheme, host, path]
     }
 
     fn field(&self, writer: &mut SpanWriter<'_>, key: Key, known: Known) {

@@ -100,13 +100,13 @@ fn page(gateway: &Gateway, accept: &str) -> tollhouse_testkit::Message {
 fn the_page_has_the_format_that_the_scraper_asks_for_and_traces_of_requests() {
     let origin = Origin::named("a");
     let resources =
-        json!({"routes": [{"id": "r1", "uri": "/*", "upstream": upstream([origin.address()])}]});
+        json!({"routes": [{"id": "own", "uri": "/*", "upstream": upstream([origin.address()])}]});
     let gateway = gateway().resources(&resources).start();
     let request =
         format!("GET / HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-b7ad6b7169203331-01\r\n\r\n");
     gateway.client().ask(request);
     let requests = "tollhouse_route_requests_total";
-    wait_metric(&gateway, &of_route(requests, "r1", ",class=\"2xx\""), 1.0);
+    wait_metric(&gateway, &of_route(requests, "own", ",class=\"2xx\""), 1.0);
     let text = page(&gateway, "text/plain");
     let content_type = text.field("content-type");
     assert_eq!(content_type, Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -116,7 +116,7 @@ fn the_page_has_the_format_that_the_scraper_asks_for_and_traces_of_requests() {
     assert_eq!(content_type, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     let lines = open.text();
     assert!(lines.ends_with("# EOF\n"), "{lines}");
-    let bucket = of_route("tollhouse_route_request_duration_seconds_bucket", "r1", ",le=");
+    let bucket = of_route("tollhouse_route_request_duration_seconds_bucket", "own", ",le=");
     let with_trace = lines.lines().find(|line| line.contains(TRACE)).expect("an exemplar");
     assert!(with_trace.starts_with(bucket.trim_end_matches('}')), "{with_trace}");
     let family = "proto=io.prometheus.client.MetricFamily";

@@ -191,7 +191,8 @@ fn refusals_of_shenyus_plugins_have_codes_whatever_their_status() {
         pair("sign", "/signed", Value::Null, json!({})),
         pair("basicAuth", "/basic", Value::Null, json!({"authorization": "jack:secret"})),
     ];
-    for (compatible, statuses) in [("false", [403, 401, 401, 404]), ("true", [403, 200, 200, 200])] {
+    for (compatible, statuses) in [("false", [403, 401, 401, 404]), ("true", [403, 200, 200, 200])]
+    {
         let gateway = gateway()
             .log_requests()
             .resources(&objects(&pairs))

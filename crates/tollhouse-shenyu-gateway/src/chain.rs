@@ -229,7 +229,9 @@ impl Chain {
             let (verdict, target) = self.pass(cx, turn).await;
             match verdict {
                 Verdict::Answered(answer) => return Flow::Answer(answer),
-                Verdict::Refused(answer) => return Flow::from(self.refusal(answer)),
+                Verdict::Refused(answer) | Verdict::Unauthenticated(answer) => {
+                    return Flow::from(self.refusal(answer));
+                }
                 // No proxy accepted the request.
                 Verdict::Next => {
                     let answer = self.refusal(Answer::InvocationFailed);
@@ -301,6 +303,10 @@ impl Chain {
                 Verdict::Refused(answer) => {
                     return (Verdict::answered(self.refusal_by(&link.name, answer)), target);
                 }
+                Verdict::Unauthenticated(answer) => {
+                    let answer = self.refusal_by(&link.name, answer);
+                    return (Verdict::answered(answer.refused(RefusalKind::AuthMissing)), target);
+                }
                 Verdict::Answered(answer) if answer.refusal.is_some() => {
                     return (Verdict::answered(answer.by(&link.name)), target);
                 }
@@ -352,7 +358,7 @@ impl Chain {
             };
             match verdict {
                 Verdict::Answered(refusal) => return Err(refusal),
-                Verdict::Refused(answer) => {
+                Verdict::Refused(answer) | Verdict::Unauthenticated(answer) => {
                     return Err(Box::new(self.refusal_by(&link.name, answer)));
                 }
                 Verdict::Next | Verdict::Node | Verdict::Anew(_) => {}

@@ -132,6 +132,8 @@ pub(crate) enum Verdict<'o> {
     /// The request goes to a node of the rule's target.
     Node,
     Refused(Answer),
+    /// Refused because the request has no credential.
+    Unauthenticated(Answer),
     Answered(Box<plugin::Answer<'o>>),
     /// The request runs through the gateway again with this path.
     Anew(String),

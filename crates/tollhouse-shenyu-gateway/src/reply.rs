@@ -25,7 +25,7 @@ pub(crate) fn reply<'a>(
 /// Returns the reason of a refusal, for logs and metrics.
 const fn kind(answer: Answer) -> RefusalKind {
     match answer {
-        // ShenYu has one answer for a missing and a wrong credential.
+        // Plugins tell a missing credential by another verdict.
         Answer::IllegalAuthorization
         | Answer::KeyIncorrect
         | Answer::SignRefused(_)

@@ -82,7 +82,12 @@ impl ShenyuPlugin for BasicAuthRule {
             let identity = Identity { by: "basicAuth", name: name.as_bytes(), grant: b"" };
             run.cx.note_identity(identity);
         }
-        checked.into()
+        match checked {
+            Err(answer) if run.cx.header("authorization").is_none() => {
+                Verdict::Unauthenticated(answer)
+            }
+            checked => checked.into(),
+        }
     }
 }
 

@@ -160,8 +160,17 @@ impl ShenyuPlugin for JwtRule {
     }
 
     async fn act<'o>(self: &Arc<Self>, run: &mut Run<'_, '_>) -> Verdict<'o> {
-        check_token(self, run.cx).into()
+        match check_token(self, run.cx) {
+            Err(Answer::IllegalAuthorization) if has_no_token(run.cx) => {
+                Verdict::Unauthenticated(Answer::IllegalAuthorization)
+            }
+            checked => checked.into(),
+        }
     }
+}
+
+fn has_no_token(cx: &RequestContext<'_>) -> bool {
+    ["token", "authorization"].iter().all(|name| cx.header(name).is_none())
 }
 
 fn check_token(rule: &JwtRule, cx: &mut RequestContext<'_>) -> Result<(), Answer> {

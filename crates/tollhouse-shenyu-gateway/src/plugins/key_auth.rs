@@ -62,13 +62,19 @@ impl ShenyuPlugin for KeyAuthRule {
         let header = header.as_ref().map(|value| String::from_utf8_lossy(value));
         let parameters = run.turn.query().map(form::parameters).unwrap_or_default();
         let query = parameters.iter().find(|(name, _)| *name == self.key_name);
+        let is_missing = header.is_none() && query.is_none();
         let checked = self.check(header.as_deref(), query.map(|(_, value)| &**value));
         if checked.is_ok() {
             // A rule has a single key, so all clients with the key share one identity.
             let name = self.key_name.as_bytes();
             run.cx.note_identity(Identity { by: "keyAuth", name, grant: b"" });
         }
-        checked.into()
+        match checked {
+            Err(Answer::KeyIncorrect) if is_missing => {
+                Verdict::Unauthenticated(Answer::KeyIncorrect)
+            }
+            checked => checked.into(),
+        }
     }
 }
 

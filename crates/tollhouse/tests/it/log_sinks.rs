@@ -189,8 +189,10 @@ fn refusals_of_shenyus_plugins_have_codes_whatever_their_status() {
         pair("divide", "/order/", nodes([closed.address().port()]), json!({})),
         pair("waf", "/waf", Value::Null, json!({"permission": "reject", "statusCode": "403"})),
         pair("sign", "/signed", Value::Null, json!({})),
+        pair("basicAuth", "/basic", Value::Null, json!({"authorization": "jack:secret"})),
     ];
-    for (compatible, statuses) in [("false", [403, 401, 404]), ("true", [403, 200, 200])] {
+    for (compatible, statuses) in [("false", [403, 401, 401, 404]), ("true", [403, 200, 200, 200])]
+    {
         let gateway = gateway()
             .log_requests()
             .resources(&objects(&pairs))
@@ -200,6 +202,7 @@ fn refusals_of_shenyus_plugins_have_codes_whatever_their_status() {
         let cases = [
             ("/waf", json!("denied_by_rule"), json!("waf")),
             ("/signed", json!("auth_invalid"), json!("sign")),
+            ("/basic", json!("auth_missing"), json!("basicAuth")),
             ("/other", json!("route_not_found"), json!(null)),
         ];
         for ((path, code, plugin), status) in cases.into_iter().zip(statuses) {

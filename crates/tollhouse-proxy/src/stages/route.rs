@@ -80,7 +80,9 @@ pub(crate) fn find<'s>(
     };
     cx.state.captures = captures;
     let Some(found) = found else {
-        let shenyu = snapshot.shenyu.as_deref().filter(|shenyu| shenyu.chain.takes(cx));
+        // Where they come first, unknown paths are theirs before the first selector too.
+        let takes = |table: &&ShenyuTable| table.comes_first || table.chain.takes(cx);
+        let shenyu = snapshot.shenyu.as_deref().filter(takes);
         return shenyu.map(|shenyu| in_shenyu(cx, shenyu));
     };
     cx.state.matched = found.pattern_indexes();

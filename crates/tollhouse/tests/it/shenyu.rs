@@ -122,6 +122,19 @@ fn routes_and_selectors_have_requests_in_the_order_that_is_set() {
 }
 
 #[test]
+fn unknown_paths_without_any_selector_are_shenyus_only_where_it_comes_first() {
+    let resources = json!({"shenyu": {"plugins": [{"name": "divide", "enabled": true}]}});
+    let gateway = super::support::gateway().resources(&resources).start();
+    let unknown = gateway.client().get("/unknown");
+    assert_eq!(unknown.status(), 404);
+    assert!(unknown.text().contains("404 Route Not Found"), "{}", unknown.text());
+    let gateway =
+        super::support::gateway().resources(&resources).set("shenyu.comes_first", "true").start();
+    let unknown = gateway.client().get("/unknown");
+    assert!(unknown.text().contains(r#""code":-107"#), "{}", unknown.text());
+}
+
+#[test]
 fn plugins_change_paths_and_refuse_before_a_node_is_asked() {
     let origin = Origin::named("order");
     let gateway = serving(&[

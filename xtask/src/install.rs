@@ -44,6 +44,11 @@ const PEERS: &[Peer] = &[
         reason: "counters that gateways share",
     },
     Peer { program: "rsyslogd", package: "rsyslog", reason: "a receiver of log entries" },
+    Peer {
+        program: "promtool",
+        package: "prometheus",
+        reason: "checks alerts, and the metrics of a running gateway",
+    },
     Peer { program: "etcd", package: "etcd-server", reason: "a store that gateways share" },
     Peer {
         program: "etcdctl",
@@ -74,6 +79,7 @@ const SERVICES: &[Service] = &[
     Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
     Service { name: "redis-server", pid_file: "/run/redis/redis-server.pid" },
     Service { name: "rsyslog", pid_file: "/run/rsyslogd.pid" },
+    Service { name: "prometheus", pid_file: "/run/prometheus/prometheus.pid" },
     Service { name: "etcd", pid_file: "/run/etcd.pid" },
     Service { name: "mariadb", pid_file: "/run/mysqld/mysqld.pid" },
     Service { name: "postgresql", pid_file: "/run/postgresql/15-main.pid" },

@@ -101,8 +101,7 @@ impl Plugin for SkywalkingLogger {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let entries = Entries::compile(config.bodies, config.format, scope)?;
-        let (plugin, entries_max) = (Self::NAME, u64::MAX);
-        let queue = QueueConf { plugin, fields: &config.batch, entries_max };
+        let queue = QueueConf::new(Self::NAME, &config.batch);
         let batches = queue.open(scope, || Oap {
             target: Target::parse(&config.endpoint_addr),
             client: HttpClient::new(

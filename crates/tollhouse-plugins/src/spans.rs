@@ -190,7 +190,7 @@ impl Delivery for Exporter {
                 Ok(())
             }
             // A refused batch is lost as a whole, and holds up no other.
-            Err(error @ DeliveryError::Refused(_)) => {
+            Err(error @ DeliveryError::Rejected(_)) => {
                 Err(Failure { taken: batch.len(), lost: batch.len(), error })
             }
             Err(error) => Err(error.into()),

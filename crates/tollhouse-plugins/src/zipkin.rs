@@ -125,7 +125,7 @@ impl Plugin for Zipkin {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let fields = serde_json::from_value::<BatchFields>(json!({"name": "zipkin_report"}));
         let fields = fields.map_err(|error| error.to_string())?;
-        let queue = QueueConf { plugin: Self::NAME, fields: &fields, entries_max: u64::MAX };
+        let queue = QueueConf::new(Self::NAME, &fields);
         let batches = queue.open(scope, || Server {
             target: Target::parse(&config.endpoint),
             client: HttpClient::new(

@@ -40,13 +40,6 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "renders the chart that is shipped",
     },
     GoTool {
-        name: "promtool",
-        module: "github.com/prometheus/prometheus/cmd/promtool",
-        // Version 3.16.0.
-        version: "v0.316.0",
-        reason: "checks alerts, and the metrics of a running gateway",
-    },
-    GoTool {
         name: "grpcurl",
         module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         version: "v1.9.3",
@@ -250,14 +243,6 @@ mod tests {
         let expected = "module a\n\ngo 1.19\n\nrequire github.com/polarismesh/polaris-go v1.6.1\n";
         assert_eq!(text, expected);
         assert!(go_manifest("module a\n", "v1.6.1").is_err());
-    }
-
-    #[test]
-    fn promtool_and_the_parsers_are_of_one_version() {
-        let file = shell::workspace_root().join(SOURCES).join("prometheus-scrape/go.mod");
-        let promtool = GO_TOOLS.iter().find(|tool| tool.name == "promtool").unwrap();
-        let required = format!("require github.com/prometheus/prometheus {}\n", promtool.version);
-        assert!(std::fs::read_to_string(file).unwrap().contains(&required));
     }
 
     #[test]

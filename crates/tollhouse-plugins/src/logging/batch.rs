@@ -56,7 +56,7 @@ pub(crate) enum DeliveryError {
     Later { reason: String, wait: Duration },
     /// The server will never take the batch.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
 }
 
 impl DeliveryError {

@@ -57,7 +57,7 @@ impl GrpcCollector {
         request: ExportTraceServiceRequest,
     ) -> Result<ExportTraceServiceResponse, DeliveryError> {
         let channel = self.channel.get_or_try_init(|| async { self.connect() }).await;
-        let channel = channel.map_err(DeliveryError::Refused)?.clone();
+        let channel = channel.map_err(DeliveryError::Rejected)?.clone();
         let call = async {
             let mut grpc = Grpc::new(channel);
             grpc.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
@@ -109,7 +109,7 @@ impl GrpcCollector {
             Code::Unknown | Code::Internal if status.source_is_transport() => {
                 self.pauses.later(reason, asked)
             }
-            _ => DeliveryError::Refused(reason),
+            _ => DeliveryError::Rejected(reason),
         }
     }
 }

@@ -78,7 +78,7 @@ impl HttpCollector {
             status => {
                 let text = String::from_utf8_lossy(&reply.body);
                 let text: String = text.chars().filter(|it| !it.is_control()).take(200).collect();
-                Err(DeliveryError::Refused(format!("the collector answered {status}: {text}")))
+                Err(DeliveryError::Rejected(format!("the collector answered {status}: {text}")))
             }
         }
     }

@@ -104,6 +104,7 @@ impl Plane {
             snapshots: Arc::new(SnapshotCell::new(served.snapshot)),
             metrics: Arc::new(Metrics::new()),
             log: None,
+            tracer: None,
         };
         let cores = Cores::start(1, vec![entrance].into(), &parts).expect("a core starts");
         Self { cores, address, loaded, runtime }

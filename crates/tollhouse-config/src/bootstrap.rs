@@ -368,7 +368,12 @@ impl Default for Listen {
             metrics: this_host(9091),
             status: Vec::new(),
             // Loopback, because every client that reaches these may register instances.
-            registry_grpc: this_host(8091),
+            // Polaris' clients look for services on the first and for configuration files on the
+            // second port.
+            registry_grpc: vec![
+                SocketAddr::from(([127, 0, 0, 1], 8091)),
+                SocketAddr::from(([127, 0, 0, 1], 8093)),
+            ],
             registry_http: this_host(8090),
             shenyu: Vec::new(),
             hosts: Vec::new(),

@@ -199,16 +199,24 @@ impl RunningRegistry {
         let capacity = Capacity::default();
         let workers = settings::worker_count(bootstrap.registry.workers);
         let mut inherited = std::mem::take(&mut self.sockets);
-        for address in &bootstrap.listen.registry_grpc {
+        let addresses = &bootstrap.listen.registry_grpc;
+        let mut of_workers: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+        for address in addresses {
             let listeners = inherited
                 .listen(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
             self.grpc.get_or_insert(listeners.address);
             self.sockets.add(&listeners.sockets)?;
-            // One count for all threads, because the kernel does not distribute connections evenly.
-            let slots = Slots::new("registry gRPC", descriptors.registry_grpc * workers);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
-                self.serve_grpc(number, socket, slots.clone())?;
+                of_workers[number % workers].push(socket);
+            }
+        }
+        // One count for all threads, because the kernel does not distribute connections evenly.
+        let connections = descriptors.registry_grpc * workers * addresses.len();
+        let slots = Slots::new("registry gRPC", connections);
+        for (number, sockets) in of_workers.into_iter().enumerate() {
+            if !sockets.is_empty() {
+                self.serve_grpc(number, sockets, slots.clone())?;
             }
         }
         for address in &bootstrap.listen.registry_http {
@@ -231,7 +239,7 @@ impl RunningRegistry {
     fn serve_grpc(
         &mut self,
         number: usize,
-        socket: TcpListener,
+        sockets: Vec<TcpListener>,
         slots: Slots,
     ) -> anyhow::Result<()> {
         let dialect = self.dialect.for_thread();
@@ -241,7 +249,7 @@ impl RunningRegistry {
         let serve = async move || {
             let options = grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
-            if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
+            if let Err(error) = grpc::serve(sockets, services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
             }
         };

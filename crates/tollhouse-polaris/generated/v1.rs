@@ -296,6 +296,496 @@ pub struct DelHeartbeatsResponse {
     #[prost(string, tag = "2")]
     pub info: ::prost::alloc::string::String,
 }
+/// A group of files within a namespace.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFileGroup {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub create_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub modify_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub file_count: ::core::option::Option<u64>,
+    #[prost(message, repeated, tag = "10")]
+    pub user_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "11")]
+    pub group_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "13")]
+    pub remove_user_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "14")]
+    pub remove_group_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "15")]
+    pub editable: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "16")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "17")]
+    pub business: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "18")]
+    pub department: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(map = "string, string", tag = "19")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "20")]
+    pub deleteable: ::core::option::Option<bool>,
+}
+/// The editable copy of a file.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFile {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub status: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "9")]
+    pub tags: ::prost::alloc::vec::Vec<ConfigFileTag>,
+    #[prost(message, optional, tag = "10")]
+    pub create_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "12")]
+    pub modify_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "13")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "14")]
+    pub release_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "15")]
+    pub release_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "16")]
+    pub encrypted: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "17")]
+    pub encrypt_algo: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// A label of a file, or of a client that asks for one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigFileTag {
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// A published state of a file.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFileRelease {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub file_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub md5: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub version: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "10")]
+    pub create_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "12")]
+    pub modify_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "13")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "14")]
+    pub tags: ::prost::alloc::vec::Vec<ConfigFileTag>,
+    #[prost(message, optional, tag = "15")]
+    pub active: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "16")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "17")]
+    pub release_description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "18")]
+    pub release_type: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "19")]
+    pub beta_labels: ::prost::alloc::vec::Vec<ClientLabel>,
+}
+/// An entry of the history of a file's releases.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFileReleaseHistory {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub file_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub md5: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "10")]
+    pub r#type: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub status: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "12")]
+    pub tags: ::prost::alloc::vec::Vec<ConfigFileTag>,
+    #[prost(message, optional, tag = "13")]
+    pub create_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "14")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "15")]
+    pub modify_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "16")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "17")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "18")]
+    pub release_description: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// A text from which files are made.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigFileTemplate {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub create_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub modify_time: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// A file as clients get it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClientConfigFileInfo {
+    #[prost(message, optional, tag = "1")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub file_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub version: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "6")]
+    pub md5: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "7")]
+    pub tags: ::prost::alloc::vec::Vec<ConfigFileTag>,
+    #[prost(message, optional, tag = "8")]
+    pub encrypted: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "9")]
+    pub public_key: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "10")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub release_time: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Files whose next release a client awaits.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ClientWatchConfigFileRequest {
+    #[prost(message, optional, tag = "1")]
+    pub client_ip: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub service_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub watch_files: ::prost::alloc::vec::Vec<ClientConfigFileInfo>,
+}
+/// Files to pack into an archive.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFileExportRequest {
+    #[prost(message, optional, tag = "1")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A file to write and to publish in one step.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFilePublishInfo {
+    #[prost(message, optional, tag = "1")]
+    pub release_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub file_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub content: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub release_description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub create_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "13")]
+    pub modify_by: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "14")]
+    pub tags: ::prost::alloc::vec::Vec<ConfigFileTag>,
+    #[prost(message, optional, tag = "15")]
+    pub md5: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "16")]
+    pub encrypted: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "17")]
+    pub encrypt_algo: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Asks for the released files of a group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigFileGroupRequest {
+    #[prost(message, optional, tag = "1")]
+    pub revision: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub config_file_group: ::core::option::Option<ConfigFileGroup>,
+    #[prost(map = "string, string", tag = "12")]
+    pub client_labels: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+}
+/// Asks for a file, the files of a group, or the groups of a namespace.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigDiscoverRequest {
+    #[prost(enumeration = "config_discover_request::ConfigDiscoverRequestType", tag = "1")]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "2")]
+    pub config_file: ::core::option::Option<ClientConfigFileInfo>,
+    #[prost(string, tag = "3")]
+    pub revision: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `ConfigDiscoverRequest`.
+pub mod config_discover_request {
+    /// What is asked for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+    #[repr(i32)]
+    pub enum ConfigDiscoverRequestType {
+        Unknown = 0,
+        ConfigFile = 1,
+        ConfigFileNames = 2,
+        ConfigFileGroups = 3,
+    }
+    impl ConfigDiscoverRequestType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unknown => "UNKNOWN",
+                Self::ConfigFile => "CONFIG_FILE",
+                Self::ConfigFileNames => "CONFIG_FILE_Names",
+                Self::ConfigFileGroups => "CONFIG_FILE_GROUPS",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNKNOWN" => Some(Self::Unknown),
+                "CONFIG_FILE" => Some(Self::ConfigFile),
+                "CONFIG_FILE_Names" => Some(Self::ConfigFileNames),
+                "CONFIG_FILE_GROUPS" => Some(Self::ConfigFileGroups),
+                _ => None,
+            }
+        }
+    }
+}
+/// Answers a `ConfigDiscoverRequest`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigDiscoverResponse {
+    #[prost(uint32, tag = "1")]
+    pub code: u32,
+    #[prost(string, tag = "2")]
+    pub info: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub revision: ::prost::alloc::string::String,
+    #[prost(enumeration = "config_discover_response::ConfigDiscoverResponseType", tag = "4")]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "5")]
+    pub config_file: ::core::option::Option<ClientConfigFileInfo>,
+    #[prost(message, repeated, tag = "6")]
+    pub config_file_names: ::prost::alloc::vec::Vec<ClientConfigFileInfo>,
+    #[prost(message, repeated, tag = "7")]
+    pub config_file_groups: ::prost::alloc::vec::Vec<ConfigFileGroup>,
+}
+/// Nested message and enum types in `ConfigDiscoverResponse`.
+pub mod config_discover_response {
+    /// What is answered; the numbers are those of the request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+    #[repr(i32)]
+    pub enum ConfigDiscoverResponseType {
+        Unknown = 0,
+        ConfigFile = 1,
+        ConfigFileNames = 2,
+        ConfigFileGroups = 3,
+    }
+    impl ConfigDiscoverResponseType {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unknown => "UNKNOWN",
+                Self::ConfigFile => "CONFIG_FILE",
+                Self::ConfigFileNames => "CONFIG_FILE_Names",
+                Self::ConfigFileGroups => "CONFIG_FILE_GROUPS",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "UNKNOWN" => Some(Self::Unknown),
+                "CONFIG_FILE" => Some(Self::ConfigFile),
+                "CONFIG_FILE_Names" => Some(Self::ConfigFileNames),
+                "CONFIG_FILE_GROUPS" => Some(Self::ConfigFileGroups),
+                _ => None,
+            }
+        }
+    }
+}
+/// Outcome of a console's call about one object.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub config_file_group: ::core::option::Option<ConfigFileGroup>,
+    #[prost(message, optional, tag = "4")]
+    pub config_file: ::core::option::Option<ConfigFile>,
+    #[prost(message, optional, tag = "5")]
+    pub config_file_release: ::core::option::Option<ConfigFileRelease>,
+    #[prost(message, optional, tag = "6")]
+    pub config_file_release_history: ::core::option::Option<ConfigFileReleaseHistory>,
+    #[prost(message, optional, tag = "7")]
+    pub config_file_template: ::core::option::Option<ConfigFileTemplate>,
+}
+/// Outcome of a list of calls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigBatchWriteResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub total: ::core::option::Option<u32>,
+    #[prost(message, repeated, tag = "4")]
+    pub responses: ::prost::alloc::vec::Vec<ConfigResponse>,
+}
+/// One page of a list.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigBatchQueryResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub total: ::core::option::Option<u32>,
+    #[prost(message, repeated, tag = "4")]
+    pub config_file_groups: ::prost::alloc::vec::Vec<ConfigFileGroup>,
+    #[prost(message, repeated, tag = "5")]
+    pub config_files: ::prost::alloc::vec::Vec<ConfigFile>,
+    #[prost(message, repeated, tag = "6")]
+    pub config_file_releases: ::prost::alloc::vec::Vec<ConfigFileRelease>,
+    #[prost(message, repeated, tag = "7")]
+    pub config_file_release_histories: ::prost::alloc::vec::Vec<ConfigFileReleaseHistory>,
+    #[prost(message, repeated, tag = "8")]
+    pub config_file_templates: ::prost::alloc::vec::Vec<ConfigFileTemplate>,
+}
+/// Outcome of a client's call about one file.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigClientResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub config_file: ::core::option::Option<ClientConfigFileInfo>,
+}
+/// Outcome of an import.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigImportResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub create_config_files: ::prost::alloc::vec::Vec<ConfigFile>,
+    #[prost(message, repeated, tag = "4")]
+    pub skip_config_files: ::prost::alloc::vec::Vec<ConfigFile>,
+    #[prost(message, repeated, tag = "5")]
+    pub overwrite_config_files: ::prost::alloc::vec::Vec<ConfigFile>,
+}
+/// Outcome of an export that failed; one that succeeded is an archive.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigExportResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub data: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+}
+/// Names of the algorithms that encrypt files.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigEncryptAlgorithmResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub algorithms: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The released files of a group, without their contents.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConfigClientListResponse {
+    #[prost(message, optional, tag = "1")]
+    pub code: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "2")]
+    pub info: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub revision: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "4")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "6")]
+    pub config_file_infos: ::prost::alloc::vec::Vec<ClientConfigFileInfo>,
+}
 /// Who logs in.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LoginRequest {

@@ -81,6 +81,13 @@ impl Access {
     pub fn account_name(&self) -> &str {
         &self.account.name
     }
+
+    /// Returns the name under which a caller with this token makes changes: the account's, or none
+    /// for a client.
+    pub(crate) fn author(&self, token: Option<&str>) -> &str {
+        let is_account = |token| is_equal(token, &self.account.token);
+        if token.is_some_and(is_account) { &self.account.name } else { "" }
+    }
 }
 
 fn check(gate: Gate, token: Option<&str>, opens: impl Fn(&str) -> bool) -> Result<(), Code> {

@@ -1,7 +1,6 @@
 //! Polaris' result codes: number, name and text.
 //!
-//! A code has six digits, of which the first three are the HTTP status. Only the codes of naming
-//! are here; configuration codes are left out.
+//! A code has six digits, of which the first three are the HTTP status.
 
 mod chinese;
 
@@ -115,10 +114,21 @@ codes! {
     400701 InvalidRoutingPolicy "invalid routing policy";
     400702 InvalidRoutingName "invalid routing name";
     400703 InvalidRoutingPriority "invalid routing priority";
+    400801 InvalidConfigFileGroupName "invalid config file group name";
+    400802 InvalidConfigFileName "invalid config file name";
+    400803 InvalidConfigFileContentLength "config file content too long";
+    400804 InvalidConfigFileFormat "invalid config file format, support json,xml,html,properties,text,yaml";
+    400805 InvalidConfigFileTags "invalid config file tags, tags should be pairs with neither key nor value empty";
+    400806 InvalidWatchConfigFileFormat "invalid watch config file format";
+    400807 NotFoundResourceConfigFile "config file not existed";
+    400808 InvalidConfigFileTemplateName "invalid config file template name";
+    400809 EncryptConfigFileException "encrypt config file exception";
+    400811 DecryptConfigFileException "decrypt config file exception";
     400900 InvalidFaultDetectID "invalid fault detect id";
     400901 InvalidFaultDetectName "invalid fault detect name";
     400902 InvalidFaultDetectNamespace "invalid fault detect namespace";
     400903 FaultDetectRuleExisted "fault detect rule existed";
+    400904 InvalidMatchRule "invalid gray config beta labels";
     401000 Unauthorized "unauthorized";
     401001 NotAllowedAccess "access is not approved";
     401002 EmptyAutToken "auth token is empty";

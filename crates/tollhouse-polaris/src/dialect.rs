@@ -5,6 +5,7 @@
 //! answer. A transport error occurs only if the message cannot be decoded.
 
 mod clients;
+pub(crate) mod config;
 pub(crate) mod contracts;
 mod discover;
 mod heartbeats;
@@ -12,6 +13,7 @@ mod instances;
 mod meter;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -44,6 +46,8 @@ pub struct Dialect {
 pub struct Caller<'a> {
     /// Token sent with the call, outside of the message.
     pub token: Option<&'a str>,
+    /// Address of the client, by which gray releases may choose clients.
+    pub address: Option<IpAddr>,
 }
 
 /// Answer to a call, with its code for counters.
@@ -88,6 +92,11 @@ impl Dialect {
 
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Returns the name under which a caller makes changes; empty for a client.
+    pub(crate) fn author(&self, caller: &Caller<'_>) -> Box<str> {
+        self.access.author(caller.token).into()
     }
 
     /// Checks the caller's token. A token in the message takes precedence.

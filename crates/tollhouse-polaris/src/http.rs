@@ -6,8 +6,8 @@
 
 mod capacity;
 mod client;
+mod config;
 mod console;
-mod failure;
 mod intake;
 mod language;
 mod login;
@@ -23,6 +23,7 @@ pub use routes::router;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
+use crate::failure;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;

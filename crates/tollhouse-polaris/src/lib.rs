@@ -13,6 +13,7 @@ mod code;
 pub mod database;
 mod date;
 pub mod dialect;
+mod failure;
 pub mod grpc;
 pub mod http;
 pub mod json;

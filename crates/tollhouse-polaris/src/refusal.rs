@@ -17,6 +17,12 @@ impl From<&Refusal> for Code {
             Refusal::Version => Self::InvalidInstanceVersion,
             Refusal::LogicSet => Self::InvalidInstanceLogicSet,
             Refusal::Metadata => Self::InvalidMetadata,
+            Refusal::ConfigGroupName => Self::InvalidConfigFileGroupName,
+            Refusal::ConfigFileName => Self::InvalidConfigFileName,
+            Refusal::ConfigTemplateName => Self::InvalidConfigFileTemplateName,
+            Refusal::ConfigContent { .. } => Self::InvalidConfigFileContentLength,
+            Refusal::ConfigTags => Self::InvalidConfigFileTags,
+            Refusal::ConfigLabels => Self::InvalidMatchRule,
             Refusal::Parameter(_) => Self::InvalidParameter,
             Refusal::ServiceDetail(detail) => code_of_detail(*detail),
             Refusal::IsAlias | Refusal::BuiltIn => Self::BadRequest,
@@ -43,6 +49,7 @@ pub fn detail_of(refusal: &Refusal) -> Option<Cow<'static, str>> {
         Refusal::Parameter(name) => Some(Cow::Borrowed(name)),
         Refusal::IsAlias
         | Refusal::BuiltIn
+        | Refusal::ConfigContent { .. }
         | Refusal::Full { .. }
         | Refusal::TooLarge
         | Refusal::OutOfMemory { .. }
@@ -81,7 +88,9 @@ fn code_of_absence(noun: Noun) -> Code {
         Noun::Alias => Code::NotFoundServiceAlias,
         Noun::Instance => Code::NotFoundInstance,
         Noun::Rule(kind) => crate::rules::layout_of(kind).not_found,
-        Noun::Contract => Code::NotFoundResource,
+        Noun::Contract | Noun::ConfigGroup | Noun::ConfigFile | Noun::ConfigRelease => {
+            Code::NotFoundResource
+        }
     }
 }
 
@@ -96,7 +105,9 @@ fn code_of_use(noun: Noun) -> Code {
         Noun::Rule(RuleKind::RoutingV1 | RuleKind::Routing | RuleKind::NearbyRouting) => {
             Code::ServiceExistedRoutings
         }
-        Noun::Namespace | Noun::Rule(_) | Noun::Contract => Code::BadRequest,
+        Noun::ConfigGroup => Code::NamespaceExistedConfigGroups,
+        Noun::ConfigFile => Code::ExistedResource,
+        Noun::Namespace | Noun::Rule(_) | Noun::Contract | Noun::ConfigRelease => Code::BadRequest,
     }
 }
 

@@ -86,6 +86,14 @@ mod tests {
                 "v1.PolarisHeartbeatGRPC.BatchDelHeartbeat",
                 "v1.PolarisServiceContractGRPC.ReportServiceContract",
                 "v1.PolarisServiceContractGRPC.GetServiceContract",
+                "v1.PolarisConfigGRPC.GetConfigFile",
+                "v1.PolarisConfigGRPC.CreateConfigFile",
+                "v1.PolarisConfigGRPC.UpdateConfigFile",
+                "v1.PolarisConfigGRPC.PublishConfigFile",
+                "v1.PolarisConfigGRPC.UpsertAndPublishConfigFile",
+                "v1.PolarisConfigGRPC.WatchConfigFiles",
+                "v1.PolarisConfigGRPC.GetConfigFileMetadataList",
+                "v1.PolarisConfigGRPC.Discover",
             ]
         );
     }

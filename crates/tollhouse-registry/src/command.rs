@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::alias::Alias;
+use crate::config::{ConfigAuthor, ConfigCommand, ConfigOutcome};
 use crate::contract::Contract;
 use crate::instance::{Instance, Location, Metadata};
 use crate::key::ServiceKey;
@@ -48,6 +49,8 @@ pub enum Command {
     DeleteRule(RuleKind, Arc<str>),
     PutContract(Box<NewContract>),
     DeleteContract(Arc<str>),
+    /// Changes the configuration centre.
+    Config(ConfigAuthor, Box<ConfigCommand>),
     /// Stores an object of another registry unchanged, in place of an existing object with its
     /// name.
     Put(Object),
@@ -58,6 +61,7 @@ impl Command {
     /// because they make room.
     pub(crate) fn removes(&self) -> bool {
         match self {
+            Self::Config(_, command) => command.removes(),
             Self::Deregister(_)
             | Self::DeleteNamespace(_)
             | Self::DeleteService(_)
@@ -94,6 +98,7 @@ pub enum Outcome {
     Alias(Arc<Alias>),
     Rule(Arc<Rule>),
     Contract(Arc<Contract>),
+    Config(ConfigOutcome),
     Deleted,
     /// An object of another registry was stored, or found equal.
     Put(Effect),

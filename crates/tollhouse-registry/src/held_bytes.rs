@@ -2,9 +2,11 @@
 //!
 //! The size of a thing is the length of its texts plus a flat amount for the structures around
 //! them: an upper estimate, cheap enough to compute at every change. [`objects`] counts registered
-//! objects, [`commands`] counts queued commands.
+//! objects, [`commands`] counts queued commands, and [`config`] counts both kinds of the
+//! configuration centre.
 
 mod commands;
+mod config;
 mod objects;
 
 use crate::instance::Metadata;
@@ -42,19 +44,20 @@ pub(crate) enum MemoryClass {
     Registrations,
     Rules,
     Contracts,
+    Config,
 }
 
 /// Bytes in use per share, and the total bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    bytes: [usize; 3],
+    bytes: [usize; 4],
     max: usize,
 }
 
 impl MemoryUse {
     /// Creates a count of zero bytes in use; `max` is the total bound in bytes.
     pub(crate) fn at_most(max: usize) -> Self {
-        Self { bytes: [0; 3], max }
+        Self { bytes: [0; 4], max }
     }
 
     /// Returns the bytes of all shares.
@@ -71,9 +74,10 @@ impl MemoryUse {
         after: usize,
     ) -> Result<(), Refusal> {
         let (what, max) = match share {
-            MemoryClass::Registrations => ("services and instances", self.max / 4 * 3),
+            MemoryClass::Registrations => ("services and instances", self.max / 8 * 5),
             MemoryClass::Rules => ("rules", self.max / 8),
             MemoryClass::Contracts => ("service contracts", self.max / 8),
+            MemoryClass::Config => ("configuration files", self.max / 8),
         };
         let held = self.bytes[share as usize];
         // A smaller object is accepted even if the bound was lowered below the bytes in use.
@@ -115,8 +119,8 @@ mod tests {
         let refused = held.check(MemoryClass::Contracts, 0, 1);
         assert_eq!(refused, Err(Refusal::OutOfMemory { what: "service contracts", max: 1_000 }));
         assert_eq!(held.check(MemoryClass::Contracts, 1_000, 900), Ok(()));
-        assert_eq!(held.check(MemoryClass::Registrations, 0, 6_000), Ok(()));
-        assert!(held.check(MemoryClass::Registrations, 0, 6_001).is_err());
+        assert_eq!(held.check(MemoryClass::Registrations, 0, 5_000), Ok(()));
+        assert!(held.check(MemoryClass::Registrations, 0, 5_001).is_err());
         held.replace(MemoryClass::Contracts, 1_000, 0);
         assert_eq!(held.bytes(), 0);
     }

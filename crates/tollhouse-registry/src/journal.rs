@@ -13,6 +13,9 @@ use tollhouse_store::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use tollhouse_store::{Condition, Operation, Revision, Transaction};
 
 use crate::alias::Alias;
+use crate::config::{
+    ConfigEvent, ConfigFile, ConfigFileKey, ConfigGroup, ConfigRelease, ConfigTemplate,
+};
 use crate::contract::Contract;
 use crate::instance::{Instance, StoredInstance};
 use crate::key::ServiceRef;
@@ -27,6 +30,11 @@ pub(crate) const ALIASES: &str = "/aliases/";
 pub(crate) const INSTANCES: &str = "/instances/";
 pub(crate) const RULES: &str = "/rules/";
 pub(crate) const CONTRACTS: &str = "/contracts/";
+pub(crate) const CONFIG_GROUPS: &str = "/config-groups/";
+pub(crate) const CONFIG_FILES: &str = "/config-files/";
+pub(crate) const CONFIG_RELEASES: &str = "/config-releases/";
+pub(crate) const CONFIG_HISTORY: &str = "/config-history/";
+pub(crate) const CONFIG_TEMPLATES: &str = "/config-templates/";
 
 /// A key and its value. Both are within the store's limits, so that every record can be committed.
 #[derive(Debug)]
@@ -102,6 +110,43 @@ impl Record {
         Self::new(format!("{CONTRACTS}{}", contract.id), contract)
     }
 
+    pub(crate) fn config_group(group: &ConfigGroup) -> Result<Self, Refusal> {
+        Self::new(Self::config_group_key(group.key.borrowed()), group)
+    }
+
+    pub(crate) fn config_file(file: &ConfigFile) -> Result<Self, Refusal> {
+        Self::new(Self::config_file_key(&file.key), file)
+    }
+
+    pub(crate) fn config_release(release: &ConfigRelease) -> Result<Self, Refusal> {
+        Self::new(Self::config_release_key(release), release)
+    }
+
+    pub(crate) fn config_event(event: &ConfigEvent) -> Result<Self, Refusal> {
+        Self::new(Self::config_event_key(event), event)
+    }
+
+    pub(crate) fn config_template(template: &ConfigTemplate) -> Result<Self, Refusal> {
+        Self::new(format!("{CONFIG_TEMPLATES}{}", template.name), template)
+    }
+
+    pub(crate) fn config_group_key(key: ServiceRef<'_>) -> String {
+        service_key(CONFIG_GROUPS, key)
+    }
+
+    pub(crate) fn config_file_key(key: &ConfigFileKey) -> String {
+        let ConfigFileKey { namespace, group, name } = key;
+        format!("{CONFIG_FILES}{namespace}#{group}#{name}")
+    }
+
+    pub(crate) fn config_release_key(release: &ConfigRelease) -> String {
+        part_key(CONFIG_RELEASES, &release.key, release.id)
+    }
+
+    pub(crate) fn config_event_key(event: &ConfigEvent) -> String {
+        part_key(CONFIG_HISTORY, &event.key, event.id)
+    }
+
     fn new<T: Serialize>(key: String, value: &T) -> Result<Self, Refusal> {
         let value = serde_json::to_vec(value)
             .expect("records are structs, numbers, texts and maps with texts as keys");
@@ -165,6 +210,11 @@ impl Journal {
         self.require(|| format!("{NAMESPACES}{name}"), Before::Present);
     }
 
+    /// Makes the commit depend on the existence of a group of configuration files.
+    pub(crate) fn require_config_group(&mut self, key: ServiceRef<'_>) {
+        self.require(|| Record::config_group_key(key), Before::Present);
+    }
+
     /// Makes the commit depend on no key having been put since the state was read.
     pub(crate) fn require_nothing_new(&mut self) {
         if let Some(guards) = &mut self.guards {
@@ -215,6 +265,11 @@ impl Journal {
         self.delete(format!("{CONTRACTS}{id}"));
     }
 
+    /// Deletes an object of the configuration centre.
+    pub(crate) fn delete_key(&mut self, key: String) {
+        self.delete(key);
+    }
+
     fn delete(&mut self, key: String) {
         self.bytes += key.len();
         let key: Box<str> = key.into();
@@ -256,6 +311,13 @@ impl Guards {
             unchanged.into_iter().map(|key| Condition::UnchangedSince { key, revision: since });
         all.into_iter().chain(absent).chain(present).chain(unchanged).collect()
     }
+}
+
+/// Returns the key of a release, or of an entry of the history. The file's name is last, because it
+/// may contain any character.
+fn part_key(prefix: &str, key: &ConfigFileKey, id: u64) -> String {
+    let ConfigFileKey { namespace, group, name } = key;
+    format!("{prefix}{namespace}#{group}#{id:016x}#{name}")
 }
 
 /// Returns the key of a service or alias. `#` is not allowed in names, so that no two services

@@ -1,4 +1,5 @@
-//! The registry core: namespaces, services, aliases, instances with their health, governance rules.
+//! The registry core: namespaces, services, aliases, instances with their health, governance rules,
+//! files of the configuration centre.
 //!
 //! [`State`] is one version of everything registered, a plain value: `apply` takes a [`Command`]
 //! and returns its outcome, without IO, clock or wire protocol. The [`Keeper`] owns the newest
@@ -17,6 +18,7 @@ mod clients;
 mod clock;
 mod cluster;
 mod command;
+pub mod config;
 mod contract;
 mod encoded;
 mod event;
@@ -60,7 +62,7 @@ pub use listing::InstancePage;
 pub use namespace::{DEFAULT as DEFAULT_NAMESPACE, Namespace, SYSTEM as SYSTEM_NAMESPACE};
 pub use pulse::{LastHeartbeat, Pulse};
 pub use refusal::{Detail, Noun, Refusal};
-pub use registry::{HeartbeatOutcome, Registry, Statistics};
+pub use registry::{ConfigWatch, HeartbeatOutcome, Registry, Statistics};
 pub use revision::Revision;
 pub use rule::{NameScope, Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};

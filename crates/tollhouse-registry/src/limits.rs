@@ -81,6 +81,43 @@ pub const CONTRACT_PROTOCOL_CHARS_MAX: usize = 32;
 /// Maximum length of a contract's version: the width of Polaris' database column.
 pub const CONTRACT_VERSION_CHARS_MAX: usize = 64;
 
+/// Maximum length of a configuration file's content in bytes. Polaris allows 20,000 characters by
+/// default, about which its users complain; a client's message of 4 MiB holds this and more.
+pub const CONFIG_CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Maximum length of a configuration file's name: the width of Polaris' database column.
+pub const CONFIG_NAME_CHARS_MAX: usize = 128;
+
+/// Maximum number of labels of a gray release.
+pub const CONFIG_LABELS_MAX: usize = 64;
+
+/// Maximum number of configuration groups. Writing a file creates its group, so that without a
+/// bound a client with invented names could fill the memory.
+pub const CONFIG_GROUPS_MAX: usize = 20_000;
+
+/// Maximum number of configuration files, for the reason given at [`CONFIG_GROUPS_MAX`].
+pub const CONFIG_FILES_MAX: usize = 200_000;
+
+/// Maximum number of releases that are kept of a file; the oldest idle ones are dropped, so that a
+/// pipeline can publish for years.
+pub const CONFIG_RELEASES_MAX: usize = 64;
+
+/// Maximum number of history entries that are kept of a file; the oldest are dropped.
+pub const CONFIG_HISTORY_MAX: usize = 64;
+
+/// Maximum number of deleted files per group whose last entry is kept; the oldest are dropped.
+pub const CONFIG_DELETED_FILES_MAX: usize = 1_000;
+
+/// Maximum number of templates of configuration files.
+pub const CONFIG_TEMPLATES_MAX: usize = 1_000;
+
+/// Maximum number of files that one call awaits.
+pub const CONFIG_WATCHED_FILES_MAX: usize = 4_096;
+
+/// Maximum bytes of all watches on configuration files: the names of ten files for each of a
+/// hundred thousand clients.
+pub const CONFIG_WATCHES_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// Maximum number of namespaces to which a service or namespace is exported; `*` exports to all.
 pub const EXPORTS_MAX: usize = 256;
 

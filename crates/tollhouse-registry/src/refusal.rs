@@ -39,6 +39,28 @@ pub enum Refusal {
     /// A descriptive text of a service is too long.
     #[error("invalid service {0}")]
     ServiceDetail(Detail),
+    /// The name of a group of files is missing, too long, or contains characters other than a
+    /// namespace's may.
+    #[error("invalid configuration group name")]
+    ConfigGroupName,
+    /// The name of a file is missing, too long, or contains control characters.
+    #[error("invalid configuration file name")]
+    ConfigFileName,
+    /// The name of a template is missing, too long, or contains control characters.
+    #[error("invalid configuration template name")]
+    ConfigTemplateName,
+    /// The content of a file is too long.
+    #[error("content length too long. max length = {bytes_max} bytes")]
+    ConfigContent {
+        /// Maximum length in bytes.
+        bytes_max: usize,
+    },
+    /// The tags of a file are too many or too long.
+    #[error("invalid configuration file tags")]
+    ConfigTags,
+    /// The labels of a gray release are too many, too long, or have an invalid value.
+    #[error("invalid labels of a gray release")]
+    ConfigLabels,
     /// The name belongs to an alias, which cannot have instances.
     #[error("service is alias")]
     IsAlias,
@@ -100,6 +122,9 @@ pub enum Noun {
     Instance,
     Rule(crate::rule::RuleKind),
     Contract,
+    ConfigGroup,
+    ConfigFile,
+    ConfigRelease,
 }
 
 impl std::fmt::Display for Noun {
@@ -111,6 +136,9 @@ impl std::fmt::Display for Noun {
             Self::Instance => out.write_str("instance"),
             Self::Rule(kind) => write!(out, "{} rule", kind.name()),
             Self::Contract => out.write_str("service contract"),
+            Self::ConfigGroup => out.write_str("configuration group"),
+            Self::ConfigFile => out.write_str("configuration file"),
+            Self::ConfigRelease => out.write_str("configuration release"),
         }
     }
 }

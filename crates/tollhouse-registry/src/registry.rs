@@ -3,6 +3,7 @@
 //! Cheap to clone and usable from any thread. Reads and heartbeats take no lock; a command waits
 //! for the keeper, the task that makes all changes.
 
+mod config_watches;
 mod heartbeats;
 mod queue;
 mod unregistered;
@@ -18,11 +19,14 @@ use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Member};
 use crate::command::{Command, Outcome};
+use crate::config::ConfigFileKey;
 use crate::pulse::LastHeartbeat;
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::timeline::Timeline;
 
+pub use config_watches::ConfigWatch;
+use config_watches::ConfigWatches;
 pub use heartbeats::HeartbeatOutcome;
 use heartbeats::HeartbeatRouter;
 use queue::RequestQueue;
@@ -42,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) timeline: Timeline,
     pub(crate) clients: Clients,
     pub(crate) heartbeats: HeartbeatRouter,
+    pub(crate) config_watches: ConfigWatches,
     /// State of the cluster; `None` if this node is the only one.
     pub(crate) cluster: Option<Arc<Cluster>>,
     queue: RequestQueue,
@@ -77,11 +82,13 @@ pub struct Statistics {
 impl Registry {
     /// Creates a handle, and the receiver from which the keeper reads requests.
     pub(crate) fn new(
-        state: State,
+        mut state: State,
         clock: Clock,
         is_serving: watch::Receiver<bool>,
         cluster: Option<Arc<Cluster>>,
     ) -> (Self, mpsc::Receiver<Request>) {
+        // No client watches yet.
+        drop(state.take_changed_files());
         let (queue, requests) = RequestQueue::new();
         let shared = Shared {
             published: watch::Sender::new(state.version()),
@@ -90,6 +97,7 @@ impl Registry {
             statistics: Statistics::default(),
             timeline: Timeline::default(),
             clients: Clients::default(),
+            config_watches: ConfigWatches::default(),
             heartbeats: HeartbeatRouter::new(queue.clone(), cluster.clone()),
             cluster,
             queue,
@@ -171,6 +179,20 @@ impl Registry {
     /// Returns the number of clients that reported recently.
     pub fn client_count(&self) -> usize {
         self.0.clients.count(self.0.clock.now_ms())
+    }
+
+    /// Starts to watch configuration files: the watch wakes when the releases in force of one of
+    /// them change. The caller reads the state after this call, so that no change is missed.
+    ///
+    /// # Errors
+    /// If there are too many watches, or too many files in one.
+    pub fn watch_config(&self, files: Vec<ConfigFileKey>) -> Result<ConfigWatch, Refusal> {
+        self.0.config_watches.add(files)
+    }
+
+    /// Returns the number of watches on configuration files.
+    pub fn config_watch_count(&self) -> usize {
+        self.0.config_watches.count()
     }
 
     /// Whether changes can be made: the keeper runs and its store accepts commits. The channel

@@ -5,6 +5,7 @@
 //! `state/`.
 
 mod aliases;
+mod config;
 mod contracts;
 mod instances;
 pub(crate) mod load;
@@ -19,6 +20,7 @@ use tollhouse_stdx::CowMap;
 
 use crate::alias::Alias;
 use crate::command::{Command, Outcome};
+use crate::config::ConfigTotals;
 use crate::contract::Contract;
 use crate::event::InstanceEvent;
 use crate::held_bytes::MemoryUse;
@@ -51,6 +53,7 @@ pub struct State {
     /// Ids of rules with unique names, by namespace and name.
     rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
+    config: config::ConfigState,
     /// Services whose silent instances are kept.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
@@ -88,6 +91,7 @@ pub struct Totals {
     pub instances: Counts,
     pub rules: usize,
     pub contracts: usize,
+    pub config: ConfigTotals,
     pub mass_expiries: usize,
     /// Estimated memory of all objects, in bytes.
     pub held_bytes: usize,
@@ -126,6 +130,7 @@ impl State {
             targets: CowMap::new(),
             rule_names: CowMap::new(),
             contracts: CowMap::new(),
+            config: config::ConfigState::default(),
             mass_expiries: CowMap::new(),
             counts: Counts::default(),
             services_revision: Revision::default(),
@@ -166,6 +171,7 @@ impl State {
             Command::DeleteRule(kind, id) => self.delete_rule(kind, &id, change),
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),
+            Command::Config(author, command) => self.apply_config(*command, &author, change),
             Command::Put(object) => self.put_object(object, change),
         }
     }
@@ -268,6 +274,7 @@ impl State {
             instances: self.counts,
             rules: self.rules.len(),
             contracts: self.contracts.len(),
+            config: self.config_totals(),
             mass_expiries: self.mass_expiries.len(),
             held_bytes: self.held.bytes(),
         }
@@ -292,6 +299,7 @@ impl State {
             && self.instances.is_same_version(&other.instances)
             && self.rules.is_same_version(&other.rules)
             && self.contracts.is_same_version(&other.contracts)
+            && !self.differs_in_templates(other)
             && self.mass_expiries.is_same_version(&other.mass_expiries))
     }
 

@@ -10,9 +10,13 @@ use tollhouse_store::Entry;
 use crate::alias::Alias;
 use crate::check;
 use crate::command::{Command, DetailsChange, NewContract, NewInstance, NewRule, ServiceChange};
+use crate::config::{ConfigCommand, ConfigObject, ReleaseRef};
 use crate::contract::Contract;
 use crate::instance::StoredInstance;
-use crate::journal::{ALIASES, CONTRACTS, INSTANCES, NAMESPACES, RULES, Record, SERVICES};
+use crate::journal::{
+    ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
+    CONTRACTS, INSTANCES, NAMESPACES, RULES, Record, SERVICES,
+};
 use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX};
 use crate::namespace::Namespace;
 use crate::refusal::Refusal;
@@ -30,6 +34,7 @@ pub enum Object {
     Instance(Box<StoredInstance>),
     Rule(Box<Rule>),
     Contract(Box<Contract>),
+    Config(Box<ConfigObject>),
 }
 
 /// Effect of storing a transferred object.
@@ -57,7 +62,7 @@ pub enum ForeignEntry {
 
 /// Key prefixes in the order in which objects must be stored: an object comes after the objects
 /// that it refers to.
-pub const KEY_PREFIXES: [&str; 6] = LOADED;
+pub const KEY_PREFIXES: [&str; 11] = LOADED;
 
 impl Object {
     /// Decodes the key and value of a store or file.
@@ -78,7 +83,9 @@ impl Object {
         } else if key.starts_with(CONTRACTS) {
             Self::Contract(read(value)?)
         } else {
-            return Err(ForeignEntry::Key);
+            let object = ConfigObject::from_entry(key, value);
+            let object = object.map_err(|error| ForeignEntry::Value(error.to_string()))?;
+            Self::Config(Box::new(object.ok_or(ForeignEntry::Key)?))
         };
         let own = object.record().map_err(|refusal| ForeignEntry::Value(refusal.to_string()))?;
         if own.key() != key {
@@ -104,6 +111,7 @@ impl Object {
             Self::Instance(instance) => Command::Deregister(instance.id.clone()),
             Self::Rule(rule) => Command::DeleteRule(rule.kind, rule.id.clone()),
             Self::Contract(contract) => Command::DeleteContract(contract.id.clone()),
+            Self::Config(object) => Command::Config(Box::default(), Box::new(object.removal())),
         }
     }
 
@@ -115,6 +123,7 @@ impl Object {
             Self::Instance(instance) => Record::stored_instance(instance),
             Self::Rule(rule) => Record::rule(rule),
             Self::Contract(contract) => Record::contract(contract),
+            Self::Config(object) => object.record(),
         }
     }
 
@@ -127,6 +136,7 @@ impl Object {
             Self::Instance(_) => "instance",
             Self::Rule(rule) => rule.kind.name(),
             Self::Contract(_) => "contract",
+            Self::Config(object) => object.kind(),
         }
     }
 
@@ -139,6 +149,7 @@ impl Object {
             Self::Instance(it) => format!("{} {}:{} ({})", it.service, it.host, it.port, it.id),
             Self::Rule(rule) => format!("{} ({})", rule.name, rule.id),
             Self::Contract(contract) => format!("{} ({})", contract.service, contract.id),
+            Self::Config(object) => object.name(),
         }
     }
 
@@ -154,6 +165,71 @@ impl Object {
             Self::Instance(instance) => check::instance(&instance.to_new()),
             Self::Rule(rule) => check_id(&rule.id),
             Self::Contract(contract) => check_contract(contract),
+            Self::Config(object) => object.check(),
+        }
+    }
+}
+
+impl ConfigObject {
+    /// Decodes the key and value of a store; `None` for the key of another object.
+    pub(crate) fn from_entry(key: &str, value: &[u8]) -> serde_json::Result<Option<Self>> {
+        let object = if key.starts_with(CONFIG_GROUPS) {
+            Self::Group(serde_json::from_slice(value)?)
+        } else if key.starts_with(CONFIG_FILES) {
+            Self::File(serde_json::from_slice(value)?)
+        } else if key.starts_with(CONFIG_RELEASES) {
+            Self::Release(serde_json::from_slice(value)?)
+        } else if key.starts_with(CONFIG_HISTORY) {
+            Self::Event(serde_json::from_slice(value)?)
+        } else if key.starts_with(CONFIG_TEMPLATES) {
+            Self::Template(serde_json::from_slice(value)?)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(object))
+    }
+
+    fn record(&self) -> Result<Record, Refusal> {
+        match self {
+            Self::Group(group) => Record::config_group(group),
+            Self::File(file) => Record::config_file(file),
+            Self::Release(release) => Record::config_release(release),
+            Self::Event(event) => Record::config_event(event),
+            Self::Template(template) => Record::config_template(template),
+        }
+    }
+
+    /// Returns the command that removes the object; entries of the history and templates go with
+    /// the file or stay.
+    fn removal(&self) -> ConfigCommand {
+        match self {
+            Self::Group(group) => ConfigCommand::DeleteGroup(group.key.clone()),
+            Self::File(file) => ConfigCommand::DeleteFile(file.key.clone()),
+            Self::Release(release) => {
+                let (key, name) = (release.key.clone(), release.name.clone());
+                ConfigCommand::DeleteRelease(ReleaseRef { key, name })
+            }
+            Self::Event(_) | Self::Template(_) => ConfigCommand::Import(Vec::new()),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Group(_) => "configuration group",
+            Self::File(_) => "configuration file",
+            Self::Release(_) => "configuration release",
+            Self::Event(_) => "configuration history entry",
+            Self::Template(_) => "configuration template",
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Group(group) => group.key.to_string(),
+            Self::File(file) => file.key.to_string(),
+            Self::Release(release) => format!("{} ({})", release.key, release.name),
+            Self::Event(event) => format!("{} ({})", event.key, event.id),
+            Self::Template(template) => template.name.to_string(),
         }
     }
 }

@@ -3,8 +3,11 @@
 
 use std::sync::Arc;
 
+use tollhouse_stdx::CowMap;
+
 use crate::alias::Alias;
 use crate::chunked::Chunked;
+use crate::config::ConfigGroupView;
 use crate::encoded::Encoded;
 use crate::instance::Instance;
 use crate::namespace::Namespace;
@@ -119,12 +122,21 @@ pub struct NamespaceView {
     pub aliases: Chunked<Alias>,
     /// Numbers of instances of all services in the namespace.
     pub counts: Counts,
+    /// Groups of configuration files by name.
+    pub(crate) config_groups: CowMap<Arc<str>, Arc<ConfigGroupView>>,
+    /// Changes when a group of configuration files is created, changed or deleted.
+    pub config_revision: Revision,
 }
 
 impl NamespaceView {
     /// Returns the revision of the list of all names of services, aliases included.
     pub fn names_revision(&self) -> Revision {
         self.services_revision.with(self.aliases_revision)
+    }
+
+    /// Iterates over the groups of configuration files, in no defined order.
+    pub fn config_groups(&self) -> impl Iterator<Item = &Arc<ConfigGroupView>> {
+        self.config_groups.values()
     }
 }
 

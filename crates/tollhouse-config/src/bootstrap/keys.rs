@@ -146,8 +146,9 @@ keys! {
         "`/status`, which answers 200 while the process is alive, and `/status/ready`, which \
          answers 503 until there is a configuration to serve.";
     listen.registry_grpc: LoopbackAddresses,
-        "Registry, Polaris gRPC. Every client that reaches it may register instances; clients on \
-         other machines need `0.0.0.0:8091`.";
+        "Registry, Polaris gRPC: services, and configuration files, which Polaris' clients look for \
+         on port 8093. Every client that reaches it may register instances; clients on other \
+         machines need `0.0.0.0:8091, 0.0.0.0:8093`.";
     listen.registry_http: LoopbackAddresses,
         "Registry, Polaris HTTP. Every client that reaches it may register instances.";
     listen.shenyu: LoopbackAddresses,

@@ -151,7 +151,8 @@ mod tests {
                 }
                 let shares = Descriptors::share(limit, &bootstrap);
                 let workers = usize::from(workers);
-                let registry = shares.registry_grpc * workers + shares.registry_http;
+                let grpc = workers * bootstrap.listen.registry_grpc.len();
+                let registry = shares.registry_grpc * grpc + shares.registry_http;
                 let shenyu = shares.shenyu * bootstrap.listen.shenyu.len();
                 let operators = shares.admin + shenyu + 3 * shares.side;
                 let sum = operators + workers * shares.per_worker + registry;

@@ -29,10 +29,15 @@ pub(super) enum Method {
     BatchDeleteHeartbeat,
     ReportContract,
     GetContract,
+    GetConfigFile,
+    WriteConfigFile,
+    PublishConfigFile,
+    ListConfigFiles,
+    DiscoverConfig,
 }
 
 impl Method {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 15] = [
         Self::ReportClient,
         Self::Register,
         Self::Deregister,
@@ -43,6 +48,11 @@ impl Method {
         Self::BatchDeleteHeartbeat,
         Self::ReportContract,
         Self::GetContract,
+        Self::GetConfigFile,
+        Self::WriteConfigFile,
+        Self::PublishConfigFile,
+        Self::ListConfigFiles,
+        Self::DiscoverConfig,
     ];
 
     /// Returns the method's name in the protocol.
@@ -58,6 +68,11 @@ impl Method {
             Self::BatchDeleteHeartbeat => "BatchDelHeartbeat",
             Self::ReportContract => "ReportServiceContract",
             Self::GetContract => "GetServiceContract",
+            Self::GetConfigFile => "GetConfigFile",
+            Self::WriteConfigFile => "WriteConfigFile",
+            Self::PublishConfigFile => "PublishConfigFile",
+            Self::ListConfigFiles => "GetConfigFileMetadataList",
+            Self::DiscoverConfig => "DiscoverConfig",
         }
     }
 
@@ -73,6 +88,11 @@ impl Method {
                 "v1.PolarisHeartbeatGRPC"
             }
             Self::ReportContract | Self::GetContract => "v1.PolarisServiceContractGRPC",
+            Self::GetConfigFile
+            | Self::WriteConfigFile
+            | Self::PublishConfigFile
+            | Self::ListConfigFiles
+            | Self::DiscoverConfig => "v1.PolarisConfigGRPC",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::service::{Call, Outcome, Reply, Services};
+use super::service::{Call, OneAnswer, Outcome, Reply, Services};
 use super::status::{Code, Status};
 use crate::dialect::{CallReply, Caller, Dialect, HealthFilter, Undecodable};
 use crate::schema::published;
@@ -24,6 +24,7 @@ pub fn services(dialect: Dialect) -> Services {
     let services = instances(Services::new(), &dialect);
     let services = heartbeats(services, &dialect);
     let services = contracts(services, &dialect);
+    let services = config(services, &dialect);
     super::reflection::add(super::health::add(services, serving), published())
 }
 
@@ -85,6 +86,54 @@ fn contracts(services: Services, dialect: &Arc<Dialect>) -> Services {
         )
 }
 
+fn config(services: Services, dialect: &Arc<Dialect>) -> Services {
+    let watching = Arc::clone(dialect);
+    services
+        .unary(
+            "/v1.PolarisConfigGRPC/GetConfigFile",
+            now(dialect, |dialect, caller, message| dialect.get_config_file(caller, message)),
+        )
+        .unary(
+            "/v1.PolarisConfigGRPC/GetConfigFileMetadataList",
+            now(dialect, |dialect, caller, message| dialect.list_config_files(caller, message)),
+        )
+        .each(
+            "/v1.PolarisConfigGRPC/Discover",
+            now(dialect, |dialect, caller, message| dialect.discover_config(caller, message)),
+        )
+        .unary(
+            "/v1.PolarisConfigGRPC/CreateConfigFile",
+            later(dialect, async |dialect, call, message| {
+                dialect.create_config_file(&caller(&call), &message).await
+            }),
+        )
+        .unary(
+            "/v1.PolarisConfigGRPC/UpdateConfigFile",
+            later(dialect, async |dialect, call, message| {
+                dialect.update_config_file(&caller(&call), &message).await
+            }),
+        )
+        .unary(
+            "/v1.PolarisConfigGRPC/PublishConfigFile",
+            later(dialect, async |dialect, call, message| {
+                dialect.publish_config_file(&caller(&call), &message).await
+            }),
+        )
+        .unary(
+            "/v1.PolarisConfigGRPC/UpsertAndPublishConfigFile",
+            later(dialect, async |dialect, call, message| {
+                dialect.upsert_and_publish_config_file(&caller(&call), &message).await
+            }),
+        )
+        // A series of one answer, because only a series notices that its client has left.
+        .series("/v1.PolarisConfigGRPC/WatchConfigFiles", move |call, message| {
+            let (dialect, call) = (Arc::clone(&watching), Rc::clone(call));
+            Ok(Box::new(OneAnswer::from_future(async move {
+                outcome(dialect.watch_config_files(&caller(&call), &message).await)
+            })))
+        })
+}
+
 /// Wraps a handler that answers at once.
 fn now(
     dialect: &Arc<Dialect>,
@@ -109,7 +158,7 @@ fn later(
 }
 
 fn caller(call: &Call) -> Caller<'_> {
-    Caller { token: call.field(TOKEN_FIELD) }
+    Caller { token: call.field(TOKEN_FIELD), address: Some(call.peer().ip()) }
 }
 
 /// Converts an answer. The gRPC status is OK whatever code the message contains; only requests that

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use super::fields::Fields;
 use super::status::{Code, Status};
@@ -34,6 +34,9 @@ pub trait Series {
     /// Returns the next answer; `None` ends the call with OK.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 }
+
+/// Series of one answer, which is a future.
+pub struct OneAnswer(Option<Pin<Box<dyn Future<Output = Outcome>>>>);
 
 /// Context of a call: the client's address and header fields.
 #[derive(Debug)]
@@ -67,6 +70,21 @@ impl Reply {
     /// Creates a reply from a future.
     pub fn later(outcome: impl Future<Output = Outcome> + 'static) -> Self {
         Self::Later(Box::pin(outcome))
+    }
+}
+
+impl OneAnswer {
+    pub fn from_future(answer: impl Future<Output = Outcome> + 'static) -> Self {
+        Self(Some(Box::pin(answer)))
+    }
+}
+
+impl Series for OneAnswer {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        let Some(answer) = &mut self.0 else { return Poll::Ready(None) };
+        let outcome = ready!(answer.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(Some(outcome))
     }
 }
 

@@ -3,21 +3,25 @@
 use super::HttpApi;
 use super::capacity::SHORT_BYTES_MAX;
 use super::failure::Failure;
-use super::intake::{CLIENT_BYTES_MAX, NoBody, json_body, read_with, token};
+use super::intake::{CLIENT_BYTES_MAX, NoBody, caller, json_body, read_with};
 use super::language::Language;
 use super::printing::{self, Name};
+use super::query::Query;
 use super::reply::{DISCOVER, RESPONSE, Reply, responding};
 use crate::answer::Answer;
 use crate::code::Code;
+use crate::dialect::config::messages::tag;
 use crate::dialect::{CallReply, Caller, Dialect, HealthFilter, Undecodable};
 use crate::json;
 use crate::schema::descriptors;
+use crate::v1;
 use crate::wire::answer::discover;
 use crate::wire::{DiscoverRequest, Fields, Value};
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
+use prost::Message;
 
 /// Call of the interface for client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +32,10 @@ pub(super) enum ClientCall {
     Heartbeat,
     /// Queries a service or its rules. Over HTTP the request's health filter is honoured.
     Discover,
+    /// Waits for a newer release of a configuration file.
+    WatchConfigFile,
+    ListConfigFiles,
+    DiscoverConfig,
 }
 
 /// Header with the id of a call, which is returned with the answer.
@@ -42,12 +50,18 @@ impl ClientCall {
             Self::ReportClient => "v1.Client",
             Self::RegisterInstance | Self::DeregisterInstance | Self::Heartbeat => "v1.Instance",
             Self::Discover => "v1.DiscoverRequest",
+            Self::WatchConfigFile => "v1.ClientWatchConfigFileRequest",
+            Self::ListConfigFiles => "v1.ConfigFileGroupRequest",
+            Self::DiscoverConfig => "v1.ConfigDiscoverRequest",
         }
     }
 
     fn response(self) -> &'static str {
         match self {
             Self::Discover => DISCOVER,
+            Self::WatchConfigFile => CONFIG_CLIENT,
+            Self::ListConfigFiles => "v1.ConfigClientListResponse",
+            Self::DiscoverConfig => "v1.ConfigDiscoverResponse",
             Self::ReportClient
             | Self::RegisterInstance
             | Self::DeregisterInstance
@@ -67,8 +81,50 @@ impl ClientCall {
             Self::DeregisterInstance => dialect.deregister(caller, message).await,
             Self::Heartbeat => dialect.heartbeat(caller, &message),
             Self::Discover => dialect.discover(caller, &message, HealthFilter::Honoured),
+            Self::WatchConfigFile => dialect.watch_config_files(caller, &message).await,
+            Self::ListConfigFiles => dialect.list_config_files(caller, &message),
+            Self::DiscoverConfig => dialect.discover_config(caller, &message),
         }
     }
+}
+
+/// Message type of an answer about one configuration file.
+const CONFIG_CLIENT: &str = "v1.ConfigClientResponse";
+/// Query parameters of a call for a configuration file.
+const CONFIG_FILE_KEYS: &[&str] = &["namespace", "group", "fileName", "version", "tags"];
+
+/// Answers a client's call for a configuration file, which it names in the query.
+pub(super) async fn config_file(api: HttpApi, request: Request) -> Response<Body> {
+    let (head, _) = request.into_parts();
+    let language = Language::from_request(&head);
+    let failed = |failure: &Failure| Reply::failure(CONFIG_CLIENT, failure).print(language);
+    let message = match config_file_message(head.uri.query()) {
+        Ok(message) => message,
+        Err(failure) => return failed(&failure),
+    };
+    match api.dialect.get_config_file(&caller(&head), &message) {
+        Ok(CallReply { code, answer }) => {
+            let bytes = answer.into_bytes().into();
+            Reply::from_bytes(code, CONFIG_CLIENT, bytes).send(&api.capacity, language).await
+        }
+        Err(_) => failed(&Code::ParseException.into()),
+    }
+}
+
+fn config_file_message(query: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let query = Query::parse(query, CONFIG_FILE_KEYS)?;
+    let text = |key: &str| query.get(key).map(str::to_owned);
+    let version = query.get("version").map(str::parse).transpose();
+    let tags = query.all("tags").filter_map(|tag| tag.split_once('='));
+    let message = v1::ClientConfigFileInfo {
+        namespace: text("namespace"),
+        group: text("group"),
+        file_name: text("fileName"),
+        version: version.map_err(|_| Failure::with(Code::InvalidParameter, "version"))?,
+        tags: tags.map(|(key, value)| tag(key.trim(), value.trim())).collect(),
+        ..v1::ClientConfigFileInfo::default()
+    };
+    Ok(message.encode_to_vec())
 }
 
 /// Answers a call of a client library.
@@ -86,7 +142,8 @@ pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Re
         Ok(message) => message,
         Err(failure) => return failed(&failure),
     };
-    let caller = Caller { token: token(&head.headers) };
+    drop(body);
+    let caller = caller(&head);
     let request_fields = RequestFields::parse(call, &message);
     match call.answer(&api.dialect, &caller, message).await {
         Ok(replied) => send(&api, call, request_fields, replied, language).await,
@@ -169,8 +226,6 @@ impl RequestFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1;
-    use prost::Message;
 
     #[test]
     fn answers_are_known_by_their_question_and_their_revision() {

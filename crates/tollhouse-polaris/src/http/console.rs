@@ -30,7 +30,7 @@ use axum::http::request::Parts;
 use tollhouse_registry::{Command, Outcome, State};
 
 /// Maximum number of items in a list, as in Polaris.
-const BATCH_ITEMS_MAX: usize = 100;
+pub(super) const BATCH_ITEMS_MAX: usize = 100;
 /// Commands of one item that are submitted together; a host may have thousands of instances.
 const GROUP_COMMANDS: usize = 100;
 /// Prefix of the type name in an `Any`.
@@ -190,7 +190,11 @@ pub(super) async fn write_one(
 }
 
 /// Checks the caller's token, then reads the body.
-async fn request_body(api: &HttpApi, head: &Parts, body: Body) -> Result<RequestBody, NoBody> {
+pub(super) async fn request_body(
+    api: &HttpApi,
+    head: &Parts,
+    body: Body,
+) -> Result<RequestBody, NoBody> {
     let admitted = api.access.check_console(token(&head.headers));
     admitted.map_err(|code| NoBody::Failed(code.into()))?;
     json_body(&api.capacity, &head.headers, body, CONSOLE_BYTES_MAX).await
@@ -323,7 +327,7 @@ pub(super) async fn get(api: HttpApi, call: &'static Get, request: Request) -> R
 }
 
 /// Runs a query on a blocking thread, because a filter may have to examine all objects.
-async fn read(
+pub(super) async fn read(
     api: HttpApi,
     message: &'static str,
     keys: &'static [&'static str],
@@ -346,7 +350,7 @@ async fn read(
     reply.send(&api.capacity, language).await
 }
 
-fn descriptor(name: &'static str) -> prost_reflect::MessageDescriptor {
+pub(super) fn descriptor(name: &'static str) -> prost_reflect::MessageDescriptor {
     descriptors().get_message_by_name(name).expect("every type of item is in the schema")
 }
 

@@ -4,12 +4,16 @@ use super::capacity::{Capacity, CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::reply::plain;
 use crate::code::Code;
+use crate::dialect::Caller;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
+use std::net::IpAddr;
 use std::time::Duration;
+use tollhouse_web::Peer;
 
 /// Maximum body of a console call: enough for a rule of 1 MiB, and for a hundred instances with
 /// usual labels.
@@ -27,6 +31,16 @@ const TOKEN_HEADER: &str = "x-polaris-token";
 /// Returns the token of a request.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok())
+}
+
+/// Returns the address of a request's client.
+pub(super) fn address(head: &Parts) -> Option<IpAddr> {
+    head.extensions.get::<Peer>().map(|peer| peer.address.ip())
+}
+
+/// Returns the caller of a request.
+pub(super) fn caller(head: &Parts) -> Caller<'_> {
+    Caller { token: token(&head.headers), address: address(head) }
 }
 
 /// Reason for which the body cannot be used.
@@ -55,6 +69,15 @@ pub(super) async fn json_body(
         let text = "415: the content type must be application/json";
         return Err(NoBody::Refused(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
     }
+    any_body(capacity, body, bytes_max).await
+}
+
+/// Reads the body of a request of any content type.
+pub(super) async fn any_body(
+    capacity: &Capacity,
+    body: Body,
+    bytes_max: usize,
+) -> Result<RequestBody, NoBody> {
     let collecting = collected(capacity, body, bytes_max);
     let Ok(taken) = tokio::time::timeout(BODY_TIMEOUT, collecting).await else {
         let text = "408: the body did not arrive in 30 s";

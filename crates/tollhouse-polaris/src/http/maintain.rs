@@ -55,6 +55,44 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ConfigGroup",
+        &[
+            "CreateConfigFileGroup",
+            "DeleteConfigFileGroup",
+            "UpdateConfigFileGroup",
+            "DescribeConfigFileGroups",
+        ],
+    ),
+    (
+        "ConfigFile",
+        &[
+            "PublishConfigFile",
+            "CreateConfigFile",
+            "UpdateConfigFile",
+            "DeleteConfigFile",
+            "DescribeConfigFileRichInfo",
+            "DescribeConfigFiles",
+            "BatchDeleteConfigFiles",
+            "ExportConfigFiles",
+            "ImportConfigFiles",
+            "DescribeConfigFileReleaseHistories",
+            "DescribeAllConfigFileTemplates",
+            "CreateConfigFileTemplate",
+        ],
+    ),
+    (
+        "ConfigRelease",
+        &[
+            "RollbackConfigFileReleases",
+            "DeleteConfigFileReleases",
+            "StopGrayConfigFileReleases",
+            "DescribeConfigFileRelease",
+            "DescribeConfigFileReleases",
+            "DescribeConfigFileReleaseVersions",
+            "UpsertAndReleaseConfigFile",
+        ],
+    ),
+    (
         "Instance",
         &[
             "CreateInstances",

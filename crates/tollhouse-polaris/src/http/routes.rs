@@ -2,6 +2,7 @@
 
 use super::HttpApi;
 use super::client::{self, ClientCall, REQUEST_ID};
+use super::config;
 use super::console::rules::{self, Calls};
 use super::console::{self, Get, List, Write, aliases, contracts, instances, namespaces, services};
 use super::reply::plain;
@@ -28,6 +29,7 @@ pub fn router(api: HttpApi) -> Router {
         .merge(service_routes())
         .merge(instance_routes())
         .merge(rule_routes())
+        .merge(config_routes())
         .merge(other_routes())
         .fallback(|| async { plain(StatusCode::NOT_FOUND, "404: no such path") })
         .layer(from_fn_with_state(api.clone(), websites::refuse))
@@ -139,6 +141,25 @@ fn rule_routes() -> Router<HttpApi> {
             .route(&format!("{root}/delete"), post_list(&calls.delete))
             .route(&format!("{root}/enable"), put_list(&calls.enable))
     })
+}
+
+fn config_routes() -> Router<HttpApi> {
+    let mut router = config::routes();
+    for root in ["/v1", "/config/v1"] {
+        let route = |call: ClientCall| -> Route {
+            post(move |State(api): State<HttpApi>, request: Request| {
+                client::call(api, call, request)
+            })
+        };
+        let file =
+            get(|State(api): State<HttpApi>, request: Request| client::config_file(api, request));
+        router = router
+            .route(&format!("{root}/GetConfigFile"), file)
+            .route(&format!("{root}/WatchConfigFile"), route(ClientCall::WatchConfigFile))
+            .route(&format!("{root}/GetConfigFileMetadataList"), route(ClientCall::ListConfigFiles))
+            .route(&format!("{root}/ConfigDiscover"), route(ClientCall::DiscoverConfig));
+    }
+    router
 }
 
 fn other_routes() -> Router<HttpApi> {

@@ -1,5 +1,6 @@
 //! The API from outside: a registry in memory, a listener, and requests as bytes.
 
+mod config;
 mod contracts;
 
 use super::*;

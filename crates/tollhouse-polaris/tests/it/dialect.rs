@@ -2,6 +2,7 @@
 //! on; the numbers in comments are those of the acceptance cases of the protocol's reference.
 
 mod clients;
+mod config;
 mod discovery;
 mod governance;
 mod heartbeats;
@@ -13,13 +14,13 @@ use std::sync::mpsc;
 use prost::Message;
 use tokio::runtime::Builder;
 use tollhouse_polaris::dialect::Dialect;
-use tollhouse_polaris::grpc::polaris;
+use tollhouse_polaris::grpc::{Options, polaris};
 use tollhouse_polaris::{Access, Account, Gate, v1};
 use tollhouse_registry::{Clock, Keeper, ManualClock, Registry};
 use tollhouse_store::Location;
 
 use crate::client::{Client, Open, framed, request};
-use crate::server::Server;
+use crate::server::{Clock as TimeOfServer, Server, listener};
 
 /// Some second of Unix time: 2023-11-14 22:13:20.
 const START_MS: u64 = 1_700_000_000_000;
@@ -38,13 +39,18 @@ impl Polaris {
 
     /// With a gate before clients that the token `right` opens.
     fn start_with(client: Gate) -> Self {
+        Self::start_at(client, TimeOfServer::Real)
+    }
+
+    fn start_at(client: Gate, time: TimeOfServer) -> Self {
         let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
         let account = Account { name, password, token };
         let access = Access::new(Gate::Locked, client, account, "client".to_owned());
         let clock = ManualClock::at_ms(START_MS);
         let registry = keep(Arc::clone(&clock));
         let dialect = Dialect::new(registry.clone(), Arc::new(access));
-        let server = Server::start(move || polaris::services(dialect));
+        let services = move || polaris::services(dialect);
+        let server = Server::start_with(services, Options::default(), listener(), time);
         Self { server, registry, clock }
     }
 

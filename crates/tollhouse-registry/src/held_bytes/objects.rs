@@ -82,6 +82,7 @@ impl MemorySize for Object {
             Self::Instance(instance) => instance.held_bytes(),
             Self::Rule(rule) => rule.held_bytes(),
             Self::Contract(contract) => contract.held_bytes(),
+            Self::Config(object) => object.held_bytes(),
         }
     }
 }

@@ -57,8 +57,10 @@ impl Applier {
         assert_eq!(state.version, before, "a draft is published before the next one is made");
         state.version += 1;
         let version = state.version;
+        let changed = state.take_changed_files();
         self.shared.state.store(Arc::new(state));
         self.shared.published.send_replace(version);
+        self.shared.config_watches.wake(&changed);
     }
 
     /// Waits for the next commit of any node; never returns if this node is alone. Cancel-safe.

@@ -21,8 +21,9 @@ use crate::state::State;
 pub struct CleanUp {
     /// Delay for instances that have not become healthy again.
     pub unhealthy_after: Option<Duration>,
-    /// Delay for services without instances and aliases, namespaces without services and rules,
-    /// both only if no field was ever written by a caller, and for contracts of missing services.
+    /// Delay for services without instances and aliases, namespaces without services, rules and
+    /// files, both only if no field was ever written by a caller, and for contracts of missing
+    /// services.
     pub empty_services_after: Option<Duration>,
 }
 
@@ -120,6 +121,7 @@ fn empty_namespaces(state: &State) -> impl Iterator<Item = Arc<str>> {
         .collect();
     let empty =
         state.namespaces().filter(|view| view.services.is_empty() && view.aliases.is_empty());
+    let empty = empty.filter(|view| view.config_groups().next().is_none());
     let unneeded = empty.map(|view| &view.namespace).filter(move |namespace| {
         namespace.is_unwritten()
             && !namespace.is_built_in()

@@ -7,9 +7,13 @@ use serde::de::DeserializeOwned;
 use tollhouse_store::{Entry, Event};
 
 use crate::alias::Alias;
+use crate::config::{ConfigFileKey, ConfigObject};
 use crate::event::InstanceEvent;
 use crate::instance::{Instance, StoredInstance};
-use crate::journal::{ALIASES, CONTRACTS, INSTANCES, NAMESPACES, RULES, SERVICES};
+use crate::journal::{
+    ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
+    CONTRACTS, INSTANCES, NAMESPACES, RULES, SERVICES,
+};
 use crate::key::ServiceKey;
 use crate::pulse::Pulse;
 use crate::rule::{Rule, RuleKind};
@@ -18,7 +22,19 @@ use crate::service::Service;
 use super::State;
 
 /// Key prefixes in loading order: an object comes after the objects that it refers to.
-pub(crate) const LOADED: [&str; 6] = [NAMESPACES, SERVICES, ALIASES, INSTANCES, RULES, CONTRACTS];
+pub(crate) const LOADED: [&str; 11] = [
+    NAMESPACES,
+    SERVICES,
+    ALIASES,
+    INSTANCES,
+    RULES,
+    CONTRACTS,
+    CONFIG_GROUPS,
+    CONFIG_FILES,
+    CONFIG_RELEASES,
+    CONFIG_HISTORY,
+    CONFIG_TEMPLATES,
+];
 
 /// An entry that cannot be decoded: damaged, or written by another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +99,8 @@ impl State {
             self.place_rule(rule);
         } else if key.starts_with(CONTRACTS) {
             self.place_contract(Arc::new(read(entry)?));
+        } else if let Some(object) = read_config(entry)? {
+            self.restore_config(object);
         } else {
             return Err("this version knows nothing that is kept under such a key".to_owned());
         }
@@ -131,12 +149,28 @@ impl State {
             && let Some(kind) = RuleKind::ALL.into_iter().find(|it| it.name() == kind)
         {
             self.remove_rule(kind, id.into());
+        } else {
+            self.take_away_config(key);
         }
         None
     }
 
+    fn take_away_config(&mut self, key: &str) {
+        if let Some(group) = key.strip_prefix(CONFIG_GROUPS).and_then(to_service_key) {
+            self.take_away_config_group(&group);
+        } else if let Some(file) = key.strip_prefix(CONFIG_FILES).and_then(to_file_key) {
+            self.take_away_config_file(&file);
+        } else if let Some((file, id)) = key.strip_prefix(CONFIG_RELEASES).and_then(to_part_key) {
+            self.take_away_config_release(&file, id);
+        } else if let Some((file, id)) = key.strip_prefix(CONFIG_HISTORY).and_then(to_part_key) {
+            self.take_away_config_event(&file, id);
+        } else if let Some(name) = key.strip_prefix(CONFIG_TEMPLATES) {
+            self.take_away_config_template(name);
+        }
+    }
+
     /// Creates the namespace of an existing object if the namespace's own entry is damaged.
-    fn restore_namespace(&mut self, name: &Arc<str>) {
+    pub(super) fn restore_namespace(&mut self, name: &Arc<str>) {
         if !self.namespaces.contains_key(name) {
             let namespace = self.new_namespace(name, 0);
             self.put_namespace(namespace);
@@ -170,6 +204,27 @@ fn rank(change: &Event) -> usize {
 fn to_service_key(name: &str) -> Option<ServiceKey> {
     let (namespace, name) = name.split_once('#')?;
     Some(ServiceKey::new(namespace, name))
+}
+
+/// Decodes the name of a configuration file after the prefix of a key.
+fn to_file_key(name: &str) -> Option<ConfigFileKey> {
+    let (namespace, rest) = name.split_once('#')?;
+    let (group, name) = rest.split_once('#')?;
+    Some(ConfigFileKey::new(namespace, group, name))
+}
+
+/// Decodes the file and id of a release, or of an entry of the history, after the prefix of a key.
+fn to_part_key(name: &str) -> Option<(ConfigFileKey, u64)> {
+    let (namespace, rest) = name.split_once('#')?;
+    let (group, rest) = rest.split_once('#')?;
+    let (id, name) = rest.split_once('#')?;
+    Some((ConfigFileKey::new(namespace, group, name), u64::from_str_radix(id, 16).ok()?))
+}
+
+/// Decodes an object of the configuration centre; `None` for the key of another.
+fn read_config(entry: &Entry) -> Result<Option<ConfigObject>, String> {
+    let object = ConfigObject::from_entry(&entry.key, &entry.value);
+    object.map_err(|error| error.to_string())
 }
 
 fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T, String> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tollhouse_stdx::CowMap;
+
 use crate::check;
 use crate::chunked::Chunked;
 use crate::command::{NamespaceChange, Outcome};
@@ -57,6 +59,8 @@ impl State {
             services: current.map_or_else(Chunked::new, |view| view.services.clone()),
             aliases: current.map_or_else(Chunked::new, |view| view.aliases.clone()),
             counts: current.map_or_else(Counts::default, |view| view.counts),
+            config_groups: current.map_or_else(CowMap::new, |view| view.config_groups.clone()),
+            config_revision: current.map_or_else(Revision::default, |view| view.config_revision),
         };
         self.namespaces.insert(Arc::clone(&namespace.name), Arc::new(view));
         namespace
@@ -148,6 +152,9 @@ impl State {
         }
         if !view.services.is_empty() || !view.aliases.is_empty() {
             return Err(Refusal::InUse(Noun::Service));
+        }
+        if !view.config_groups.is_empty() {
+            return Err(Refusal::InUse(Noun::ConfigGroup));
         }
         self.remove_namespace(name);
         change.journal.delete_namespace(name);

@@ -1,6 +1,7 @@
 //! The state by itself: commands, what readers see of them, and simulations against a plain model.
 
 mod commands;
+mod config;
 mod simulation;
 mod transfer;
 

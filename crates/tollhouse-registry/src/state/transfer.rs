@@ -55,6 +55,7 @@ impl State {
             Object::Instance(instance) => self.take_instance(*instance, change)?,
             Object::Rule(rule) => self.take_rule(*rule, change)?,
             Object::Contract(contract) => self.take_contract(*contract, change)?,
+            Object::Config(object) => self.take_config(*object, change)?,
         };
         Ok(Outcome::Put(effect))
     }

@@ -85,21 +85,21 @@ fn ask_with(client: &str) -> Option<String> {
 /// Every step of the program for Go's SDK.
 fn check_go(version: &str) {
     let Some(text) = ask_with(&format!("polaris-go-{version}")) else { return };
-    assert_eq!(text.lines().filter(|line| line.starts_with("ok: ")).count(), 18, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("ok: ")).count(), 25, "{text}");
 }
 
 #[test]
-fn polaris_go_1_6_1_registers_discovers_and_watches() {
+fn polaris_go_1_6_1_registers_discovers_watches_and_reads_files() {
     check_go("v1.6.1");
 }
 
 #[test]
-fn polaris_go_1_7_0_registers_discovers_and_watches() {
+fn polaris_go_1_7_0_registers_discovers_watches_and_reads_files() {
     check_go("v1.7.0");
 }
 
 #[test]
-fn polaris_go_1_7_1_registers_discovers_and_watches() {
+fn polaris_go_1_7_1_registers_discovers_watches_and_reads_files() {
     check_go("v1.7.1");
 }
 

@@ -455,7 +455,7 @@ fn memory_is_bounded_in_bytes_and_what_strangers_report_leaves_room_for_instance
         bench.apply(Command::Register(Box::new(new))).err()
     });
     let what = "services and instances";
-    assert_eq!(refused, Some(Refusal::OutOfMemory { what, max: 768 * 1024 }));
+    assert_eq!(refused, Some(Refusal::OutOfMemory { what, max: 640 * 1024 }));
     assert!(bench.state.totals().instances.total > 500);
     bench.apply(Command::Deregister("0".into())).expect("what makes room is taken");
     bench.register(instance("0", "s"));

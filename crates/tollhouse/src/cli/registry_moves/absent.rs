@@ -58,15 +58,15 @@ impl RegisteredObjects {
 }
 
 /// Returns the position of a kind of object in the order of removal. Returns `None` for kinds that
-/// are never removed: contracts, which an import from a Polaris does not include, and namespaces,
-/// which may contain other objects.
+/// are never removed: contracts and configuration files, which an import from a Polaris does not
+/// include, and namespaces, which may contain other objects.
 fn place(object: &Object) -> Option<u8> {
     match object {
         Object::Instance(_) => Some(0),
         Object::Rule(_) => Some(1),
         Object::Alias(_) => Some(2),
         Object::Service(_) => Some(3),
-        Object::Namespace(_) | Object::Contract(_) => None,
+        Object::Namespace(_) | Object::Contract(_) | Object::Config(_) => None,
     }
 }
 

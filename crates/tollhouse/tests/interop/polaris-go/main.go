@@ -1,5 +1,6 @@
-// A program as people write them with polaris-go, in its default configuration: it registers, sends
-// heartbeats, discovers, watches and deregisters. Each step prints a line; the first that does not do
+// A program as people write them with polaris-go, in its default configuration but for the address: it
+// registers, sends heartbeats, discovers, watches and deregisters; it publishes a configuration file and
+// learns of its next release. Each step prints a line; the first that does not do
 // what its user relies on ends the program with the reason and exit code 1.
 //
 // The same source is built against several versions of the SDK: `cargo x install` copies it and asks for
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	polaris "github.com/polarismesh/polaris-go"
+	"github.com/polarismesh/polaris-go/pkg/config"
 	"github.com/polarismesh/polaris-go/pkg/model"
 )
 
@@ -21,6 +23,9 @@ const (
 	// A service for whose calls whoever runs this has made a rule: `env` of the query chooses the metadata.
 	routed = "interop-go-routed"
 	host      = "127.0.0.1"
+
+	group = "interop-go"
+	file  = "application.yaml"
 
 	// Ports tell the instances apart; nothing listens there.
 	beatingPort = 7001
@@ -55,10 +60,16 @@ type peer struct {
 	consumer polaris.ConsumerAPI
 	router   polaris.RouterAPI
 	events   <-chan model.SubScribeEvent
+	files    polaris.ConfigAPI
+	groups   polaris.ConfigGroupAPI
+	changes  <-chan model.ConfigFileChangeEvent
 }
 
 func run(address string) error {
-	context, err := polaris.NewSDKContextByAddress(address)
+	configuration := config.NewDefaultConfiguration([]string{address})
+	// By default the SDK looks for configuration files on port 8093 of its own machine.
+	configuration.GetConfigFile().GetConfigConnectorConfig().SetAddresses([]string{address})
+	context, err := polaris.NewSDKContextByConfig(configuration)
 	if err != nil {
 		return fmt.Errorf("the SDK does not start: %w", err)
 	}
@@ -67,6 +78,8 @@ func run(address string) error {
 		provider: polaris.NewProviderAPIByContext(context),
 		consumer: polaris.NewConsumerAPIByContext(context),
 		router:   polaris.NewRouterAPIByContext(context),
+		files:    polaris.NewConfigAPIByContext(context),
+		groups:   polaris.NewConfigGroupAPIByContext(context),
 	}
 	steps := []struct {
 		name string
@@ -90,6 +103,13 @@ func run(address string) error {
 		{"heartbeats kept the first healthy", p.onlyBeatingIsChosen},
 		{"deregister", func() error { return p.deregister(beatingPort) }},
 		{"event: deleted at last", func() error { return p.waitFor("a deleted instance", deleted(beatingPort)) }},
+		{"CreateConfigFile", func() error { return p.files.CreateConfigFile(namespace, group, file, "a: 1") }},
+		{"PublishConfigFile", func() error { return p.files.PublishConfigFile(namespace, group, file) }},
+		{"FetchConfigFile", p.fetchFile},
+		{"FetchConfigGroup", p.fetchGroup},
+		{"UpdateConfigFile", func() error { return p.files.UpdateConfigFile(namespace, group, file, "a: 2") }},
+		{"publish again", func() error { return p.files.PublishConfigFile(namespace, group, file) }},
+		{"event: a new release", p.waitForRelease},
 	}
 	for _, step := range steps {
 		began := time.Now()
@@ -281,6 +301,48 @@ func (p *peer) onlyBeatingIsChosen() error {
 		return err
 	}
 	return onlyOn(response.Instances, beatingPort)
+}
+
+func (p *peer) fetchFile() error {
+	request := &polaris.GetConfigFileRequest{GetConfigFileRequest: &model.GetConfigFileRequest{
+		Namespace: namespace, FileGroup: group, FileName: file, Subscribe: true,
+	}}
+	found, err := p.files.FetchConfigFile(request)
+	if err != nil {
+		return err
+	}
+	if found.GetContent() != "a: 1" {
+		return fmt.Errorf("another content: %q", found.GetContent())
+	}
+	p.changes = found.AddChangeListenerWithChannel()
+	return nil
+}
+
+func (p *peer) fetchGroup() error {
+	found, err := p.groups.GetConfigGroup(namespace, group)
+	if err != nil {
+		return err
+	}
+	files, _, ok := found.GetFiles()
+	if !ok || len(files) != 1 || files[0].FileName != file {
+		return fmt.Errorf("other files: %v", files)
+	}
+	return nil
+}
+
+// waitForRelease: the SDK begins to ask five seconds after the first file.
+func (p *peer) waitForRelease() error {
+	late := time.After(eventMax)
+	for {
+		select {
+		case change := <-p.changes:
+			if change.NewValue == "a: 2" {
+				return nil
+			}
+		case <-late:
+			return fmt.Errorf("waited %v in vain for the new release", eventMax)
+		}
+	}
 }
 
 func added(port uint32) func(*model.InstanceEvent) bool {

@@ -1,4 +1,4 @@
-//! Failures of calls over HTTP.
+//! Failures of calls: a code of the protocol and a detail.
 
 use crate::code::Code;
 use crate::refusal::detail_of;
@@ -7,18 +7,18 @@ use tollhouse_registry::Refusal;
 
 /// A code, with an optional detail in addition to its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) code: Code,
-    pub(super) detail: Option<Cow<'static, str>>,
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) detail: Option<Cow<'static, str>>,
 }
 
 impl Failure {
-    pub(super) fn with(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: Some(detail.into()) }
     }
 
     /// Returns the text of the code, with the detail.
-    pub(super) fn info(&self) -> Cow<'static, str> {
+    pub(crate) fn info(&self) -> Cow<'static, str> {
         match &self.detail {
             Some(detail) => Cow::Owned(format!("{}: {detail}", self.code.info())),
             None => Cow::Borrowed(self.code.info()),

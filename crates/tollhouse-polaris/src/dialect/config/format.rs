@@ -1,0 +1,109 @@
+//! Check of a content against the format that its file declares, before it is published.
+
+use tollhouse_stdx::yaml::{self, Bounds};
+
+use crate::code::Code;
+use crate::failure::Failure;
+
+/// Limits of a YAML document, far above those of files that people write. Aliases may not multiply
+/// a document, because its readers have bounds too.
+const YAML_BOUNDS: Bounds =
+    Bounds { parts_max: 500_000, depth_max: 128, aliases_max: 10_000, aliased_parts_max: 500_000 };
+
+/// Treatment of a content that does not parse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormatCheck {
+    Refuse,
+    /// The caller publishes the content all the same.
+    Forced,
+}
+
+impl FormatCheck {
+    /// Refuses a content that its readers could not parse. Formats that are not known here, and
+    /// those in which any text is valid, accept everything.
+    pub(super) fn check(self, format: &str, content: &str) -> Result<(), Failure> {
+        let reason = match (self, format.to_ascii_lowercase().as_str()) {
+            (Self::Forced, _) => None,
+            (Self::Refuse, "json") => invalid_json(content),
+            (Self::Refuse, "yaml" | "yml") => invalid_yaml(content),
+            (Self::Refuse, _) => None,
+        };
+        match reason {
+            Some(reason) => {
+                let text =
+                    format!("the content is not {format}: {reason}; force=true publishes it");
+                Err(Failure::with(Code::InvalidConfigFileFormat, text))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn invalid_json(content: &str) -> Option<String> {
+    if content.trim().is_empty() {
+        return None;
+    }
+    serde_json::from_str::<serde::de::IgnoredAny>(content).err().map(|error| error.to_string())
+}
+
+/// A file of Spring may hold several documents, each with its profile.
+fn invalid_yaml(content: &str) -> Option<String> {
+    documents(content).find_map(|document| {
+        let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+        if document.lines().all(is_empty) {
+            return None;
+        }
+        let parsed = yaml::parse_yaml_1_1::<serde::de::IgnoredAny>(document, YAML_BOUNDS);
+        parsed.err().map(|error| error.to_string())
+    })
+}
+
+/// Splits a stream at the lines that begin a document. A line of three dashes within a block of
+/// text would be one as well to YAML, unless it is indented.
+fn documents(content: &str) -> impl Iterator<Item = &str> {
+    let is_start = |line: &str| line.trim_end() == "---" || line.starts_with("--- ");
+    let mut starts = vec![0];
+    let mut place = 0;
+    for line in content.split_inclusive('\n') {
+        if is_start(line) {
+            starts.push(place);
+        }
+        place += line.len();
+    }
+    starts.push(content.len());
+    (1..starts.len()).map(move |end| &content[starts[end - 1]..starts[end]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_checked_by_their_format() {
+        for (format, content, is_valid) in [
+            ("json", "{\"a\": [1, 2]}", true),
+            ("json", "{a: 1}", false),
+            ("JSON", "{", false),
+            ("json", " ", true),
+            ("yaml", "a: {b: [1, 2]}\n", true),
+            ("yaml", "a: [1, 2\n", false),
+            ("yml", "a: b: c\n", false),
+            ("yaml", "", true),
+            ("yaml", "# nothing yet\n", true),
+            ("yaml", "a: 1\n---\nb: 2\n", true),
+            ("yaml", "a: 1\n---\nb: [\n", false),
+            ("yaml", "---\na: 1\n", true),
+            ("yaml", "a: 1\na: 2\n", false),
+            ("properties", "a=1", true),
+            ("text", "{", true),
+            ("xml", "<a>", true),
+            ("", "{", true),
+        ] {
+            let refused = FormatCheck::Refuse.check(format, content);
+            assert_eq!(refused.is_ok(), is_valid, "{format} {content:?}: {refused:?}");
+            assert_eq!(FormatCheck::Forced.check(format, content), Ok(()));
+        }
+        let refused = FormatCheck::Refuse.check("json", "{").map_err(|failure| failure.code);
+        assert_eq!(refused, Err(Code::InvalidConfigFileFormat));
+    }
+}

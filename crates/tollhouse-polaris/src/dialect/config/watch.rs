@@ -1,0 +1,109 @@
+//! Long polls: a client tells which versions of files it has, and the call is answered when one of
+//! them has a newer release.
+
+use std::time::Duration;
+
+use prost::Message;
+use tokio::time::{Instant, timeout_at};
+use tollhouse_registry::config::ConfigFileKey;
+use tollhouse_registry::{Metadata, State};
+
+use super::super::{CallReply, Caller, Dialect, Undecodable};
+use super::messages::{named_file, watched_file};
+use super::{address_text, client_reply, key_of, labels_of};
+use crate::code::Code;
+use crate::failure::Failure;
+use crate::v1;
+
+/// Time after which a call is answered without a change, as in Polaris; clients then ask again.
+const WATCH_TIME: Duration = Duration::from_secs(30);
+
+/// A file and what its client has of it.
+struct WatchedFile {
+    key: ConfigFileKey,
+    /// Version that the client has; 0 if none.
+    version: u64,
+    labels: Metadata,
+    /// Whether the file had a release for the client at the last look.
+    was_released: bool,
+}
+
+impl Dialect {
+    /// `WatchConfigFiles`: answers when one of the files has a newer release, without its content.
+    ///
+    /// # Errors
+    /// If the message cannot be decoded as `ClientWatchConfigFileRequest`.
+    pub async fn watch_config_files(
+        &self,
+        caller: &Caller<'_>,
+        message: &[u8],
+    ) -> Result<CallReply, Undecodable> {
+        let asked = v1::ClientWatchConfigFileRequest::decode(message)?;
+        let admitted = self.admit(caller, None).map_err(Failure::from);
+        let files = admitted.and_then(|()| watched_files(caller, &asked));
+        drop(asked);
+        Ok(match files {
+            Ok(files) => self.wait_for_change(files).await,
+            Err(failure) => client_reply(&failure, None),
+        })
+    }
+
+    async fn wait_for_change(&self, mut files: Vec<WatchedFile>) -> CallReply {
+        let keys = files.iter().map(|file| file.key.clone()).collect();
+        let watch = match self.registry.watch_config(keys) {
+            Ok(watch) => watch,
+            Err(refusal) => return client_reply(&refusal.into(), None),
+        };
+        let until = Instant::now() + WATCH_TIME;
+        loop {
+            let changed = files.iter_mut().find_map(|file| file.look(&self.registry.state()));
+            if let Some(changed) = changed {
+                return client_reply(&Code::ExecuteSuccess.into(), Some(changed));
+            }
+            if timeout_at(until, watch.changed()).await.is_err() {
+                return client_reply(&Code::DataNoChange.into(), None);
+            }
+        }
+    }
+}
+
+impl WatchedFile {
+    /// Returns the file if its client does not have the release that is in force for it.
+    fn look(&mut self, state: &State) -> Option<v1::ClientConfigFileInfo> {
+        let ConfigFileKey { namespace, group, name } = &self.key;
+        let view = state.config_file(namespace, group, name);
+        let release = view.and_then(|view| view.release_for(&self.labels));
+        let was_released = std::mem::replace(&mut self.was_released, release.is_some());
+        match release {
+            Some(release) if release.version > self.version => Some(watched_file(release)),
+            Some(_) => None,
+            // The release went while the client waited, which asks for the file next.
+            None if was_released => {
+                let version = view.map_or(self.version + 1, |view| view.version());
+                let file = named_file(&self.key);
+                Some(v1::ClientConfigFileInfo { version: Some(version), ..file })
+            }
+            None => None,
+        }
+    }
+}
+
+fn watched_files(
+    caller: &Caller<'_>,
+    asked: &v1::ClientWatchConfigFileRequest,
+) -> Result<Vec<WatchedFile>, Failure> {
+    if asked.watch_files.is_empty() {
+        return Err(Code::InvalidWatchConfigFileFormat.into());
+    }
+    let named = asked.client_ip.clone().filter(|address| !address.is_empty());
+    let address = named.or_else(|| address_text(caller.address));
+    let files = asked.watch_files.iter().map(|file| {
+        Ok(WatchedFile {
+            key: key_of(file)?,
+            version: file.version.unwrap_or(0),
+            labels: labels_of(&file.tags, address.as_deref()),
+            was_released: false,
+        })
+    });
+    files.collect()
+}

@@ -1,0 +1,101 @@
+//! The console's calls for the configuration centre: `read` has the lists, `write` the changes,
+//! `archive` the export and import of files.
+
+mod archive;
+mod read;
+mod write;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use prost::Message;
+
+use super::HttpApi;
+use super::console;
+use super::failure::Failure;
+use super::reply::Reply;
+use read::ConfigList;
+use write::{BatchWrite, Removal, SingleWrite};
+
+type Route = MethodRouter<HttpApi>;
+
+/// Message type of an answer about one object.
+const RESPONSE: &str = "v1.ConfigResponse";
+/// Message type of an answer to a list of requests.
+const BATCH_WRITE: &str = "v1.ConfigBatchWriteResponse";
+/// Message type of a page of a list.
+const BATCH_QUERY: &str = "v1.ConfigBatchQueryResponse";
+
+/// Routes of all calls.
+pub(super) fn routes() -> Router<HttpApi> {
+    let groups = list(&read::GROUPS)
+        .merge(post_one(SingleWrite::CreateGroup))
+        .merge(put_one(SingleWrite::UpdateGroup))
+        .merge(remove(Removal::Group));
+    let files = list(&read::FILE)
+        .merge(post_one(SingleWrite::CreateFile))
+        .merge(put_one(SingleWrite::UpdateFile))
+        .merge(remove(Removal::File));
+    let release = list(&read::RELEASE).merge(post_one(SingleWrite::Publish));
+    let templates = list(&read::TEMPLATES).merge(post_one(SingleWrite::CreateTemplate));
+    let export = post(|State(api): State<HttpApi>, request: Request| archive::export(api, request));
+    let import = post(|State(api): State<HttpApi>, request: Request| archive::import(api, request));
+    let routes = [
+        ("configfilegroups", groups),
+        ("configfiles", files),
+        ("configfiles/by-group", list(&read::FILES)),
+        ("configfiles/search", list(&read::FILES)),
+        ("configfiles/batchdelete", post_list(BatchWrite::DeleteFiles)),
+        ("configfiles/export", export),
+        ("configfiles/import", import),
+        ("configfiles/encryptalgorithm", list(&read::ALGORITHMS)),
+        ("configfiles/release", release),
+        ("configfiles/release/versions", list(&read::VERSIONS)),
+        ("configfiles/releases", list(&read::RELEASES)),
+        ("configfiles/releases/rollback", put_list(BatchWrite::Rollback)),
+        ("configfiles/releases/delete", post_list(BatchWrite::DeleteReleases)),
+        ("configfiles/releases/stopbeta", post_list(BatchWrite::StopGray)),
+        ("configfiles/createandpub", post_one(SingleWrite::WriteAndPublish)),
+        ("configfiles/releasehistory", list(&read::HISTORY)),
+        ("configfiletemplates", templates),
+    ];
+    routes.into_iter().fold(Router::new(), |router, (path, route)| {
+        router.route(&format!("/config/v1/{path}"), route)
+    })
+}
+
+fn post_one(call: SingleWrite) -> Route {
+    post(move |State(api): State<HttpApi>, request: Request| write::single(api, call, request))
+}
+
+fn put_one(call: SingleWrite) -> Route {
+    put(move |State(api): State<HttpApi>, request: Request| write::single(api, call, request))
+}
+
+fn post_list(call: BatchWrite) -> Route {
+    post(move |State(api): State<HttpApi>, request: Request| write::batch(api, call, request))
+}
+
+fn put_list(call: BatchWrite) -> Route {
+    put(move |State(api): State<HttpApi>, request: Request| write::batch(api, call, request))
+}
+
+fn remove(call: Removal) -> Route {
+    delete(move |State(api): State<HttpApi>, request: Request| write::removal(api, call, request))
+}
+
+fn list(call: &'static ConfigList) -> Route {
+    get(move |State(api): State<HttpApi>, request: Request| {
+        console::read(api, call.message, call.keys, request, move |state, query| {
+            let fields = (call.find)(state, query)?;
+            Ok(Reply::success(call.message, |out| out.extend_from_slice(&fields)))
+        })
+    })
+}
+
+/// An answer with a code; `response` has the other fields.
+fn reply(message: &'static str, failure: &Failure, response: &impl Message) -> Reply {
+    let mut reply = Reply::failure(message, failure);
+    reply.bytes.extend(response.encode_to_vec());
+    reply
+}

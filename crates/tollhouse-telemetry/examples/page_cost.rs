@@ -10,6 +10,7 @@ use std::time::Instant;
 use tollhouse_telemetry::apisix::{
     Hidden, ProcessFacts, ResponseSource, Served, Settings, Traffic, Values,
 };
+use tollhouse_telemetry::exposition::{Exposition, Format};
 
 /// Number of routes, if no argument is given.
 const ROUTES: usize = 10_000;
@@ -43,12 +44,16 @@ fn read(scrape: &str, traffic: &Arc<Traffic>, routes: usize) {
     let before = Instant::now();
     let (mut bytes, mut pieces, mut longest_ms) = (0, 0, 0.0_f64);
     let mut page = traffic.page(&ProcessFacts::default(), 1_000);
+    let mut text = Exposition::new(Format::Text);
     loop {
         let started = Instant::now();
-        let Some(piece) = page.next() else { break };
+        let has_more = page.write(&mut text);
         longest_ms = longest_ms.max(started.elapsed().as_secs_f64() * 1_000.0);
-        bytes += piece.len();
+        bytes += text.take().len();
         pieces += 1;
+        if !has_more {
+            break;
+        }
     }
     let page_ms = before.elapsed().as_secs_f64() * 1_000.0;
     println!(

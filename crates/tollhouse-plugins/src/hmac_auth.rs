@@ -205,7 +205,7 @@ impl Plugin for HmacAuth {
 #[derive(Debug, Clone, Copy)]
 enum SignedTime {
     Recent,
-    /// It differs from the gateway's by more than `clock_skew`.
+    /// Time differs from the gateway's by more than `clock_skew`.
     Skewed,
 }
 
@@ -252,7 +252,7 @@ impl HmacAuth {
         is_signed.then_some((credential, time))
     }
 
-    /// Whether the signed time is within the clock skew; `None` without one. An unsigned time does
+    /// Compares the signed time with the gateway's; `None` without one. An unsigned time does
     /// not count, because a forger could renew it for ever.
     fn signed_time(&self, cx: &RequestContext<'_>, fields: &Fields<'_>) -> Option<SignedTime> {
         let mut headers = ["Date", "X-Date"].into_iter();

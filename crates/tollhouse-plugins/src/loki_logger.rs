@@ -156,7 +156,7 @@ impl Plugin for LokiLogger {
         if entry.get("route_id").is_none() {
             entry["route_id"] = json!("no-matched");
         }
-        let labels = self.labels.iter().map(|label| label.of(cx)).collect();
+        let labels = self.labels.iter().map(|label| label.pair(cx)).collect();
         let line = Line { labels, unix_ms: cx.transfer().started_unix_ms, text: entry.to_string() };
         let bytes = line.bytes();
         self.batches.log_sized(cx, line, bytes);
@@ -165,7 +165,7 @@ impl Plugin for LokiLogger {
 
 impl Label {
     /// Returns name and value for an exchange.
-    fn of(&self, cx: &LogContext<'_>) -> (String, String) {
+    fn pair(&self, cx: &LogContext<'_>) -> (String, String) {
         let value = self.value.for_request(cx.variables());
         let value = if value.is_empty() { self.written.as_bytes() } else { &value };
         (self.name.clone(), String::from_utf8_lossy(value).into_owned())

@@ -2,15 +2,16 @@
 //! request gets Polaris' error code.
 
 use crate::command::{DetailsChange, NewContract, NewInstance, ServiceChange};
-use crate::instance::{Location, Metadata};
+use crate::instance::Location;
 use crate::limits::{
     CONTRACT_KIND_CHARS_MAX, CONTRACT_PROTOCOL_CHARS_MAX, CONTRACT_VERSION_CHARS_MAX, EXPORTS_MAX,
     HOST_CHARS_MAX, INSTANCE_ID_CHARS_MAX, LOCATION_CHARS_MAX, LOGIC_SET_CHARS_MAX,
-    METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX, NAMESPACE_CHARS_MAX,
-    PROTOCOL_CHARS_MAX, SERVICE_CHARS_MAX, TEXT_CHARS_MAX, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX,
-    UNKNOWN_BYTES_MAX, VPC_ID_CHARS_MAX, WEIGHT_MAX,
+    NAMESPACE_CHARS_MAX, PROTOCOL_CHARS_MAX, SERVICE_CHARS_MAX, TEXT_CHARS_MAX,
+    TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, UNKNOWN_BYTES_MAX, VPC_ID_CHARS_MAX, WEIGHT_MAX,
 };
 use crate::refusal::{Detail, Refusal};
+pub(crate) use crate::texts::{is_longer, metadata, namespace_name};
+use crate::texts::{is_name, refuse_if};
 
 /// Checks a registration: metadata, lengths, names, host, port, id.
 pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
@@ -56,20 +57,6 @@ pub(crate) fn location(location: &Location) -> Result<(), Refusal> {
     refuse_if(too_long, Refusal::Parameter("location"))
 }
 
-/// Checks metadata. `pairs` is the number of pairs sent, duplicate keys included.
-pub(crate) fn metadata(metadata: &Metadata, pairs: usize) -> Result<(), Refusal> {
-    let too_long = |key: &str, value: &str| {
-        is_longer(key, METADATA_KEY_CHARS_MAX) || is_longer(value, METADATA_VALUE_CHARS_MAX)
-    };
-    let too_many = pairs.max(metadata.len()) > METADATA_PAIRS_MAX;
-    let any_too_long = metadata.iter().any(|(key, value)| too_long(key, value));
-    refuse_if(too_many || any_too_long, Refusal::Metadata)
-}
-
-pub(crate) fn namespace_name(text: &str) -> Result<(), Refusal> {
-    refuse_if(!is_namespace_name(text), Refusal::NamespaceName)
-}
-
 pub(crate) fn service_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_service_name(text), Refusal::ServiceName)
 }
@@ -81,16 +68,6 @@ pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
 /// Whether a text is a valid name of a service or alias.
 pub fn is_service_name(text: &str) -> bool {
     is_name(text, SERVICE_CHARS_MAX)
-}
-
-/// Whether a text is a valid name of a namespace.
-pub fn is_namespace_name(text: &str) -> bool {
-    is_name(text, NAMESPACE_CHARS_MAX)
-}
-
-fn is_name(text: &str, chars_max: usize) -> bool {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
-    (1..=chars_max).contains(&text.len()) && text.bytes().all(is_good)
 }
 
 /// Whether a text is a valid instance id. Control characters are refused, because line breaks and
@@ -173,16 +150,6 @@ pub(crate) fn ttl_seconds(given: u32) -> u8 {
         Ok(ttl @ 1..=TTL_SECONDS_MAX) => ttl,
         _ => TTL_SECONDS_DEFAULT,
     }
-}
-
-/// Whether a text has more than `chars_max` characters.
-pub(crate) fn is_longer(text: &str, chars_max: usize) -> bool {
-    // Byte lengths decide most cases without counting: a character takes one to four bytes.
-    text.len() > chars_max && (text.len() > 4 * chars_max || text.chars().nth(chars_max).is_some())
-}
-
-fn refuse_if(refused: bool, refusal: Refusal) -> Result<(), Refusal> {
-    if refused { Err(refusal) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tollhouse_stdx::CowMap;
 
-use crate::check::is_longer;
 use crate::clock::milliseconds;
 use crate::limits::{
     CLIENT_BYTES_MAX, CLIENT_ID_CHARS_MAX, CLIENT_KEPT, CLIENTS_BYTES_MAX, CLIENTS_MAX,
 };
+use crate::texts::is_longer;
 
 /// Maximum number of clients removed under one lock, so that a concurrent report waits for
 /// microseconds only.

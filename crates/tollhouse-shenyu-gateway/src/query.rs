@@ -26,8 +26,8 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Encoding that a part of a target, path or query, demands.
-    pub(crate) fn of(part: &[u8]) -> Self {
+    /// Returns the encoding that a part of a target, path or query, demands.
+    pub(crate) fn required_by(part: &[u8]) -> Self {
         if part.contains(&b'%') { Self::Anew } else { Self::AsSent }
     }
 }
@@ -92,7 +92,7 @@ fn find(byte: u8, text: &[u8]) -> Option<usize> {
 /// encoding that the path demands.
 pub(crate) fn rewritten(query: Option<&[u8]>, of_path: Encoding) -> Option<Vec<u8>> {
     let query = query.filter(|query| of_path == Encoding::Anew || !is_plain(query))?;
-    let encoding = if of_path == Encoding::Anew { of_path } else { Encoding::of(query) };
+    let encoding = if of_path == Encoding::Anew { of_path } else { Encoding::required_by(query) };
     let written = written(query, encoding);
     // A question mark without a query is not sent either.
     (written != query || query.is_empty()).then_some(written)
@@ -100,7 +100,7 @@ pub(crate) fn rewritten(query: Option<&[u8]>, of_path: Encoding) -> Option<Vec<u
 
 /// Returns the query of a request in the form in which ShenYu sends it to nodes; may be empty.
 pub(crate) fn sent_to_nodes(exchange: &dyn Exchange) -> Option<Cow<'_, [u8]>> {
-    let of_path = Encoding::of(&path_of(exchange.real_request_uri()));
+    let of_path = Encoding::required_by(&path_of(exchange.real_request_uri()));
     let query = exchange.query()?;
     Some(rewritten(Some(query), of_path).map_or(Cow::Borrowed(query), Cow::Owned))
 }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn queries_are_written_as_shenyu_writes_them() {
         for (sent, expected) in WRITTEN {
-            let result = written(sent.as_bytes(), Encoding::of(sent.as_bytes()));
+            let result = written(sent.as_bytes(), Encoding::required_by(sent.as_bytes()));
             assert_eq!(String::from_utf8_lossy(&result), expected, "{sent}");
         }
         let anew = written(b"a=b+1:2&c", Encoding::Anew);

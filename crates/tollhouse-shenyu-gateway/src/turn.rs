@@ -106,7 +106,7 @@ impl Turn {
     pub(crate) fn new(exchange: &dyn Exchange, rpc_type: RpcType) -> Self {
         let (asked, is_changed) = asked_path(exchange);
         let asked = asked.into_owned();
-        let path_encoding = Encoding::of(&path_of(exchange.real_request_uri()));
+        let path_encoding = Encoding::required_by(&path_of(exchange.real_request_uri()));
         let sent_query = exchange.query().map(<[u8]>::to_vec);
         let written_query = query::rewritten(sent_query.as_deref(), path_encoding);
         Self {
@@ -222,7 +222,7 @@ impl Turn {
         let records = std::mem::take(&mut self.aftermath.records);
         let cookies = std::mem::take(&mut self.aftermath.cookies);
         self.aftermath = Aftermath { records, cookies, ..Aftermath::default() };
-        self.path_encoding = Encoding::of(path.as_bytes());
+        self.path_encoding = Encoding::required_by(path.as_bytes());
         let query = query.map_or_else(|| self.sent_query.take(), |it| Some(it.as_bytes().to_vec()));
         self.written_query = query::rewritten(query.as_deref(), self.path_encoding);
         self.sent_query = query;

@@ -16,7 +16,7 @@ impl TraceId {
 
     /// Trace id of a `traceparent` header whose trace is sampled; `None` if the header is invalid
     /// or the trace is not recorded, so that nothing could be found under it.
-    pub fn of_traceparent(header: &[u8]) -> Option<Self> {
+    pub fn from_traceparent(header: &[u8]) -> Option<Self> {
         let header = std::str::from_utf8(header).ok()?.trim();
         let mut parts = header.splitn(4, '-');
         let (version, trace) = (parts.next()?, parts.next()?);
@@ -63,7 +63,7 @@ impl Exemplars {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        all[Observation::of_ms(exemplar.duration_ms).classic_bucket()] = Some(exemplar);
+        all[Observation::from_ms(exemplar.duration_ms).classic_bucket()] = Some(exemplar);
     }
 
     /// Puts the newer exemplar of each bucket into `newest`.
@@ -98,7 +98,7 @@ mod tests {
             (format!("00-{TRACE}-01"), false),
             (String::new(), false),
         ] {
-            let trace = TraceId::of_traceparent(header.as_bytes());
+            let trace = TraceId::from_traceparent(header.as_bytes());
             let text = trace.map(TraceId::text);
             assert_eq!(text.as_deref(), expected.then_some(TRACE), "{header}");
         }

@@ -25,7 +25,7 @@ pub struct Observation {
 
 impl Observation {
     #[inline]
-    pub fn of_ms(ms: u64) -> Self {
+    pub fn from_ms(ms: u64) -> Self {
         Self { ms, bucket: bucket_of(ms) }
     }
 
@@ -64,7 +64,7 @@ impl Histogram {
 
     #[inline]
     pub fn observe_ms(&self, duration_ms: u64) {
-        self.observe(Observation::of_ms(duration_ms));
+        self.observe(Observation::from_ms(duration_ms));
     }
 
     /// Adds the counts to `totals`.

@@ -102,7 +102,7 @@ impl CoreNodes {
     /// Creates counts that readers know.
     fn publish(&self, address: Option<Endpoint>) -> Arc<NodeCounts> {
         let counts = NodeCounts::new(address);
-        // Fails only if there are no readers left.
+        // Fails only after the last reader has gone.
         let _ = self.fresh.send(Arc::clone(&counts));
         counts
     }
@@ -195,8 +195,8 @@ mod tests {
         let mut readings = NodeReadings::default();
         let (one, other) = (readings.for_core(), readings.for_core());
         let counts = [one.counts(address(1)), other.counts(address(1)), one.counts(address(2))];
-        counts.iter().for_each(|counts| counts.answered(200, Observation::of_ms(4)));
-        counts[1].answered(503, Observation::of_ms(4));
+        counts.iter().for_each(|counts| counts.answered(200, Observation::from_ms(4)));
+        counts[1].answered(503, Observation::from_ms(4));
         one.counts(address(1)).fail();
         let rows = readings.rows();
         assert_eq!(rows.len(), 2);

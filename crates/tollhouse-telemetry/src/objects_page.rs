@@ -103,7 +103,7 @@ impl ObjectsPage {
         is_left
     }
 
-    /// Writes one row of a metric; `None` if there is none.
+    /// Writes one row of a metric; `None` beyond the last row.
     fn write_row(&self, of: ObjectMetric, row: usize, page: &mut Exposition) -> Option<()> {
         match of {
             ObjectMetric::RouteRequests | ObjectMetric::RouteDuration => {
@@ -174,7 +174,7 @@ mod tests {
         RouteRequest {
             class: StatusClass::from_status(status),
             outcome: RequestOutcome::Succeeded,
-            duration: Observation::of_ms(3),
+            duration: Observation::from_ms(3),
         }
     }
 
@@ -197,7 +197,7 @@ mod tests {
         for core in &cores {
             core.routes().count(1, request(200));
             core.upstreams().count(4, RequestOutcome::Succeeded);
-            core.nodes().counts(address).answered(200, Observation::of_ms(2));
+            core.nodes().counts(address).answered(200, Observation::from_ms(2));
         }
         cores[0].routes().count(1, request(101));
         cores[1].nodes().counts(address).fail();

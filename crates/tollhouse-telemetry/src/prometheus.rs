@@ -124,7 +124,7 @@ mod tests {
         let (seconds, shenyus) = (Histogram::default(), MillisecondHistogram::default());
         for ms in [1, 2, 90_005] {
             seconds.observe_ms(ms);
-            shenyus.observe(Observation::of_ms(ms));
+            shenyus.observe(Observation::from_ms(ms));
         }
         let text = rendered(&[seconds]);
         assert!(text.starts_with("m_bucket{le=\"0.001\"} 1\nm_bucket{le=\"0.002\"} 2\n"), "{text}");

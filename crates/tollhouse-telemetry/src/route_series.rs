@@ -178,7 +178,7 @@ mod tests {
             _ => RequestOutcome::Succeeded,
         };
         let class = StatusClass::from_status(status);
-        RouteRequest { class, outcome, duration: Observation::of_ms(3) }
+        RouteRequest { class, outcome, duration: Observation::from_ms(3) }
     }
 
     fn totals(series: &RouteSeries, row: RouteRow) -> RequestTotals {

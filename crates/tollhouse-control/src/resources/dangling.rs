@@ -78,7 +78,7 @@ impl Dangling {
     fn put(&mut self, path: Path, named: Vec<String>) {
         self.forget_named(&path);
         if self.objects.insert(path.clone()) {
-            self.judge_use(&path);
+            self.note_use(&path);
             let naming = self.naming.get(&path).into_iter().flatten().cloned().collect::<Vec<_>>();
             for from in naming {
                 self.found(from, path.clone());
@@ -89,7 +89,7 @@ impl Dangling {
         targets.dedup();
         for target in &targets {
             self.naming.entry(target.clone()).or_default().insert(path.clone());
-            self.judge_use(target);
+            self.note_use(target);
             if !self.objects.contains(target) {
                 self.missed(path.clone(), target.clone());
             }
@@ -119,13 +119,13 @@ impl Dangling {
                     self.naming.remove(&target);
                 }
             }
-            self.judge_use(&target);
+            self.note_use(&target);
             self.found(path.into(), target);
         }
     }
 
     /// Notes whether an object is used by others.
-    fn judge_use(&mut self, path: &str) {
+    fn note_use(&mut self, path: &str) {
         let is_unused = self.objects.contains(path)
             && !self.naming.contains_key(path)
             && USED_BY_OTHERS.iter().any(|kind| path.starts_with(kind));

@@ -197,7 +197,7 @@ impl<D: Delivery> Batches<D> {
         outlet: Outlet,
         QueueOptions { owner, pending_max }: QueueOptions<'_>,
     ) -> Self {
-        let pending = Pending::new(pending_max, Arc::clone(&outlet.queues)).of_kind(D::KIND);
+        let pending = Pending::new(pending_max, Arc::clone(&outlet.queues)).with_kind(D::KIND);
         let pending = Arc::new(pending);
         let gauge: Arc<dyn QueueGauge> = Arc::<Pending>::clone(&pending);
         outlet.queues.show(&settings.name, owner, &gauge);

@@ -49,7 +49,7 @@ impl Pending {
     }
 
     /// Sets the kind of entries, which is log entries otherwise.
-    pub(crate) fn of_kind(self, kind: EntryKind) -> Self {
+    pub(crate) fn with_kind(self, kind: EntryKind) -> Self {
         Self { kind, ..self }
     }
 

@@ -67,6 +67,17 @@ impl LogSource<'_, '_> {
         self.cx.client.tls.as_deref()
     }
 
+    /// Returns subject and serial number of the client certificate; empty without one.
+    fn subject_and_serial(&self) -> (&str, &str) {
+        self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default()
+    }
+
+    /// Returns the time since the request began, in milliseconds.
+    #[inline]
+    fn elapsed_ms(&self) -> u64 {
+        self.cx.worker.clock.now_ms().saturating_sub(self.cx.state.record.started_ms)
+    }
+
     #[inline]
     fn target(&self) -> &[u8] {
         self.cx.state.head.target.bytes_in(self.cx.request_bytes())
@@ -109,12 +120,8 @@ impl Source for LogSource<'_, '_> {
             Variable::SslServerName => Text(self.tls().map_or("", TlsPeer::server_name).as_bytes()),
             Variable::SslSessionReused => own(self.tls().map_or("", TlsPeer::resumption)),
             Variable::SslClientVerify => Own(self.tls().map_or("", TlsPeer::verdict).as_bytes()),
-            Variable::SslClientSDn => {
-                Text(self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default().0.as_bytes())
-            }
-            Variable::SslClientSerial => {
-                Text(self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default().1.as_bytes())
-            }
+            Variable::SslClientSDn => Text(self.subject_and_serial().0.as_bytes()),
+            Variable::SslClientSerial => Text(self.subject_and_serial().1.as_bytes()),
             Variable::Request => Value::Request {
                 method: cx.client_method(),
                 target: self.target(),
@@ -131,9 +138,7 @@ impl Source for LogSource<'_, '_> {
             Variable::HttpUserAgent => self.field(Known::UserAgent),
             Variable::HttpXForwardedFor => self.field(Known::XForwardedFor),
             Variable::RequestLength => Number(state.head.head_bytes as u64 + cx.body.received),
-            Variable::RequestTime => {
-                Seconds(cx.worker.clock.now_ms().saturating_sub(record.started_ms))
-            }
+            Variable::RequestTime => Seconds(self.elapsed_ms()),
             Variable::RequestId => Value::Nothing,
             Variable::Status => Value::from_number(record.status),
             Variable::BytesSent => Number(record.bytes_sent),

@@ -78,7 +78,7 @@ fn count(cx: &Exchange<'_>, head: Head) {
         count_failure(cx, code);
     }
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
-    let duration = Observation::of_ms(duration_ms);
+    let duration = Observation::from_ms(duration_ms);
     metrics.request_duration.observe(duration);
     // Numbers are stored plus one, so that 0 means none without making the record larger.
     if let Some(number) = record.route_count.checked_sub(1) {

@@ -171,7 +171,7 @@ fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, answer:
     record.upstream_response_ms = Some(response_ms);
     // The time of earlier attempts was that of other nodes.
     let earlier_ms = record.attempts.last().map_or(0, |attempt| u64::from(attempt.failed_ms));
-    let time = Observation::of_ms(response_ms.saturating_sub(earlier_ms));
+    let time = Observation::from_ms(response_ms.saturating_sub(earlier_ms));
     cx.worker.metrics.upstream_duration.observe(time);
     if let Some(node) = &answer.connection.node {
         node.answered(status, time);

@@ -61,7 +61,7 @@ fn note(cx: &Exchange<'_>, finished: Finished) {
 /// Trace of the client's request.
 fn trace(cx: &Exchange<'_>) -> Option<TraceId> {
     let header = cx.state.head.fields.find(b"traceparent", cx.request_bytes())?;
-    TraceId::of_traceparent(header)
+    TraceId::from_traceparent(header)
 }
 
 /// Has a request with a trace stand for requests of its route with a similar duration.

@@ -1,13 +1,13 @@
 //! Validation of names, texts and labels of the configuration centre.
 
 use super::{ConfigFileChange, ConfigFileKey, ConfigGroupChange, NewRelease};
-use crate::check::{is_longer, metadata, namespace_name};
 use crate::key::ServiceKey;
 use crate::limits::{
     CONFIG_CONTENT_BYTES_MAX, CONFIG_LABELS_MAX, CONFIG_NAME_CHARS_MAX, METADATA_VALUE_CHARS_MAX,
     TEXT_CHARS_MAX,
 };
 use crate::refusal::Refusal;
+use crate::texts::{is_longer, metadata, namespace_name};
 
 /// Maximum length of a release's name: a file's name with a time and a version.
 const RELEASE_NAME_CHARS_MAX: usize = 2 * CONFIG_NAME_CHARS_MAX;

@@ -92,7 +92,7 @@ pub enum ConfigOutcome {
     /// The release that the command put in force.
     Release(Arc<ConfigRelease>),
     Template(Arc<ConfigTemplate>),
-    /// Nothing is left to show.
+    /// Object was deleted.
     Done,
 }
 

@@ -21,9 +21,9 @@ pub enum LabelMatch {
     /// Regular expression, found anywhere in the value.
     Regex,
     NotEquals,
-    /// One of a list, separated by commas.
+    /// Value is in a list, separated by commas.
     In,
-    /// None of a list, separated by commas.
+    /// Value is missing from a list, separated by commas.
     NotIn,
     /// Integer from `low` to `high`, written `low~high`.
     Range,

@@ -30,8 +30,7 @@ use crate::refusal::Refusal;
 /// an id is exact in JavaScript, up to the year 2255.
 const ID_SEQUENCE_BITS: u32 = 10;
 
-/// What the state holds of the configuration centre beside the groups, which are in their
-/// namespaces.
+/// Configuration centre without its groups, which are in their namespaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConfigState {
     templates: CowMap<Arc<str>, Arc<ConfigTemplate>>,
@@ -271,7 +270,7 @@ impl State {
         }
     }
 
-    /// Returns the stored view of a file, to change; an empty one if there is none.
+    /// Returns a copy of the stored view of a file, to change; an empty one for a new file.
     fn config_view(&self, key: &ConfigFileKey) -> ConfigFileView {
         let known = self.config_file(&key.namespace, &key.group, &key.name);
         known.map_or_else(ConfigFileView::default, |view| (**view).clone())

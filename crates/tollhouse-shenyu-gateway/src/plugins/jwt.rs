@@ -115,7 +115,7 @@ impl JwtRule {
     }
 }
 
-/// Whether the registered claims that name somebody or something (RFC 7519, section 4.1) are texts,
+/// Whether the registered claims that are names (RFC 7519, section 4.1) are texts,
 /// and `aud` a text or a list of texts. ShenYu refuses other tokens.
 fn names_are_texts(claims: &Value) -> bool {
     let is_text = |value: &Value| value.is_string() || value.is_null();

@@ -25,7 +25,7 @@ pub(crate) const DATA_KEY_TAG: &str = "internal-datakey";
 /// Tag with the algorithm of an encrypted file.
 pub(crate) const ALGORITHM_TAG: &str = "internal-encryptalgo";
 
-/// Whether the content of a release or entry is included.
+/// Presence of the content in a release or history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     Included,

@@ -303,7 +303,7 @@ fn tag_pairs(text: Option<&str>) -> Vec<(&str, &str)> {
     parts.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// What a list may be ordered by.
+/// Values that a list may be ordered by.
 struct OrderKey {
     name: Arc<str>,
     modified_at: u64,

@@ -356,7 +356,7 @@ impl OpeningPermit {
     /// The failure of the opening, as one of the node for the first request that is told of it: an
     /// opening that fails is one failure, however many requests wait for it.
     pub(crate) fn blame_once(&self, error: AttemptError) -> AttemptError {
-        if self.opening.is_blamed.replace(true) { error.of_nobody() } else { error }
+        if self.opening.is_blamed.replace(true) { error.without_blame() } else { error }
     }
 }
 

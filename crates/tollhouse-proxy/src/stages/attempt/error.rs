@@ -45,7 +45,7 @@ impl AttemptError {
     }
 
     /// The same failure, caused by no node.
-    pub(crate) fn of_nobody(self) -> Self {
+    pub(crate) fn without_blame(self) -> Self {
         Self { blame: Blame::Nobody, ..self }
     }
 

@@ -167,7 +167,7 @@ mod tests {
         let mut status = Status::default();
         let bootstrap = Bootstrap::default();
         let (grpc, http) = addresses(&status, "gateway", &bootstrap);
-        assert_eq!((grpc.len(), http.len()), (1, 1), "the configuration stands in");
+        assert_eq!((grpc.len(), http.len()), (2, 1), "the configuration stands in");
         status.listeners.grpc = vec!["0.0.0.0:8091".into()];
         let (grpc, http) = addresses(&status, "gateway", &bootstrap);
         assert_eq!((grpc, http), (vec!["gateway:8091".to_owned()], vec![]));

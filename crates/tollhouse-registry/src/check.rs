@@ -10,8 +10,8 @@ use crate::limits::{
     TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, UNKNOWN_BYTES_MAX, VPC_ID_CHARS_MAX, WEIGHT_MAX,
 };
 use crate::refusal::{Detail, Refusal};
-pub(crate) use crate::texts::{is_longer, metadata, namespace_name};
-use crate::texts::{is_name, refuse_if};
+pub(crate) use crate::texts::{is_longer, metadata, namespace_name, text};
+use crate::texts::{is_service_name, refuse_if};
 
 /// Checks a registration: metadata, lengths, names, host, port, id.
 pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
@@ -65,11 +65,6 @@ pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_service_name(text), Refusal::AliasName)
 }
 
-/// Whether a text is a valid name of a service or alias.
-pub fn is_service_name(text: &str) -> bool {
-    is_name(text, SERVICE_CHARS_MAX)
-}
-
 /// Whether a text is a valid instance id. Control characters are refused, because line breaks and
 /// escapes would forge lines in logs and terminals.
 pub fn is_instance_id(text: &str) -> bool {
@@ -82,11 +77,6 @@ pub fn is_instance_id(text: &str) -> bool {
 pub fn is_host(text: &str) -> bool {
     let host = text.trim();
     !host.is_empty() && !is_longer(text, HOST_CHARS_MAX) && !host.chars().any(char::is_control)
-}
-
-/// Checks the length of a free text. `what` is the name of the field in the refusal.
-pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
-    refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
 }
 
 /// Checks a service change, except for the service's name.

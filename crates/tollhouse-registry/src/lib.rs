@@ -45,7 +45,7 @@ mod transfer;
 mod view;
 
 pub use alias::Alias;
-pub use check::{is_host, is_instance_id, is_service_name};
+pub use check::{is_host, is_instance_id};
 pub use chunked::{CHUNK_OBJECTS, Chunk, Chunked};
 pub use clients::Client;
 pub use clock::{Clock, ManualClock};
@@ -68,7 +68,7 @@ pub use revision::Revision;
 pub use rule::{NameScope, Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
 pub use state::{State, Totals};
-pub use texts::is_namespace_name;
+pub use texts::{is_namespace_name, is_service_name};
 pub use timeline::{EventKind, Timeline, TimelineEntry};
 pub use transfer::{Effect, ForeignEntry, KEY_PREFIXES, Object, Rehearsal};
 pub use view::{Counts, MassExpiry, NamespaceView, Resolved, RuleSet, ServiceView};

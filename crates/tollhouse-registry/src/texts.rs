@@ -3,6 +3,7 @@
 use crate::instance::Metadata;
 use crate::limits::{
     METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX, NAMESPACE_CHARS_MAX,
+    SERVICE_CHARS_MAX, TEXT_CHARS_MAX,
 };
 use crate::refusal::Refusal;
 
@@ -41,4 +42,14 @@ pub(crate) fn is_longer(text: &str, chars_max: usize) -> bool {
 /// Returns the refusal if the check has failed.
 pub(crate) fn refuse_if(refused: bool, refusal: Refusal) -> Result<(), Refusal> {
     if refused { Err(refusal) } else { Ok(()) }
+}
+
+/// Whether a text is a valid name of a service or alias.
+pub fn is_service_name(text: &str) -> bool {
+    is_name(text, SERVICE_CHARS_MAX)
+}
+
+/// Checks the length of a free text. `what` is the name of the field in the refusal.
+pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
+    refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
 }

@@ -7,13 +7,13 @@ use crate::limits::{
     TEXT_CHARS_MAX,
 };
 use crate::refusal::Refusal;
-use crate::texts::{is_longer, metadata, namespace_name};
+use crate::texts::{is_longer, is_service_name, metadata, namespace_name};
 
 /// Maximum length of a release's name: a file's name with a time and a version.
 const RELEASE_NAME_CHARS_MAX: usize = 2 * CONFIG_NAME_CHARS_MAX;
 
 pub(crate) fn group_key(key: &ServiceKey) -> Result<(), Refusal> {
-    if !crate::check::is_service_name(&key.name) {
+    if !is_service_name(&key.name) {
         return Err(Refusal::ConfigGroupName);
     }
     namespace_name(&key.namespace)
@@ -86,5 +86,5 @@ pub(crate) fn release(release: &NewRelease) -> Result<(), Refusal> {
 }
 
 pub(crate) fn short_text(text: &str, what: &'static str) -> Result<(), Refusal> {
-    crate::check::text(text, what)
+    crate::texts::text(text, what)
 }

@@ -74,7 +74,7 @@ impl Banner<'_> {
             }
         }
         let registry_is_tls = self.registry.is_some_and(RunningRegistry::is_tls);
-        if let Some(address) = self.registry.and_then(|registry| registry.grpc) {
+        for address in self.registry.iter().flat_map(|registry| &registry.grpc) {
             println!(
                 "  registry    {}://{address}",
                 if registry_is_tls { "grpcs" } else { "grpc" }

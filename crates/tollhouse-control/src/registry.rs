@@ -54,8 +54,8 @@ pub struct RunningRegistry {
     /// Implementation of client calls, with counters.
     pub dialect: Dialect,
     pub connections: Arc<grpc::Counts>,
-    /// gRPC address, if there is one.
-    pub grpc: Option<SocketAddr>,
+    /// gRPC addresses, in configured order.
+    pub grpc: Vec<SocketAddr>,
     /// HTTP address, if there is one.
     pub http: Option<SocketAddr>,
     /// TLS settings of both listeners, if TLS is on.
@@ -146,7 +146,7 @@ pub async fn start(
         handle,
         connections: Arc::default(),
         last_minute: Arc::default(),
-        grpc: None,
+        grpc: Vec::new(),
         http: None,
         tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
         stop_serving,
@@ -205,7 +205,7 @@ impl RunningRegistry {
             let listeners = inherited
                 .listen(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
-            self.grpc.get_or_insert(listeners.address);
+            self.grpc.push(listeners.address);
             self.sockets.add(&listeners.sockets)?;
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
                 of_workers[number % workers].push(socket);
@@ -290,7 +290,7 @@ impl RunningRegistry {
     /// Returns the registry's access for the Admin API.
     pub fn admin_part(&self) -> RegistryPart {
         let listeners = RegistryListeners {
-            grpc: self.grpc.into_iter().collect(),
+            grpc: self.grpc.clone(),
             http: self.http.into_iter().collect(),
         };
         self.part.clone().listening_on(listeners)

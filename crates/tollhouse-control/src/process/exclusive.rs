@@ -337,7 +337,7 @@ impl ExclusiveParts {
         }
         let Some(registry) = started? else { return Ok(()) };
         // Logged, because the start-up text may name other addresses or none.
-        let (grpc, http) = (registry.grpc, registry.http);
+        let (grpc, http) = (registry.grpc.first().copied(), registry.http);
         tracing::info!(?grpc, ?http, "this node keeps the registry now");
         self.put_registry(registry)?;
         // Restarted, so that it shows the registry.
@@ -350,9 +350,9 @@ impl ExclusiveParts {
         self.cx.serving.drivers.follow(&registry.handle)?;
         self.cx.metrics_page.registry().set(Some(registry.sources()));
         let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
-        keep_port(&mut listen.registry_grpc, registry.grpc);
+        keep_port(&mut listen.registry_grpc, registry.grpc.first().copied());
         keep_port(&mut listen.registry_http, registry.http);
-        self.cx.bound.set("registry_grpc", registry.grpc);
+        self.cx.bound.set("registry_grpc", registry.grpc.first().copied());
         self.cx.bound.set("registry_http", registry.http);
         self.registry = Some(registry);
         Ok(())

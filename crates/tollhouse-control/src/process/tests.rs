@@ -98,7 +98,7 @@ async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served
     let metrics = process.side.metrics.expect("it is on").address;
     assert_eq!(get(status, "/status/ready").await.0, 200);
     let registry = process.exclusive.registry().expect("it runs");
-    let grpc = registry.grpc.expect("it listens");
+    let grpc = *registry.grpc.first().expect("it listens");
     registry.kill_keeper();
     // It cannot come back while its folder is away.
     let (kept, away) = (folder.path().join("registry"), folder.path().join("away"));

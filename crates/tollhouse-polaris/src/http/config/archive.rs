@@ -203,9 +203,9 @@ async fn import_archive(api: &HttpApi, head: &Parts, body: Bytes) -> Result<Repl
         }
     };
     let archive = form_field(&head.headers, body).await?;
-    let held = api.capacity.hold(2 * FILES_BYTES_MAX).await?;
+    // Held until the import is committed, because the files stay in memory until then.
+    let _held = api.capacity.hold(2 * FILES_BYTES_MAX).await?;
     let files = api.capacity.work(move || unpacked(archive)).await??;
-    drop(held);
     let mut response = v1::ConfigImportResponse::default();
     let mut changes = BTreeMap::new();
     for (file, meta) in files {

@@ -123,10 +123,11 @@ fn unusual_name_bytes(line: &[u8]) -> Option<usize> {
     is_token(&line[..name_end]).then_some(name_end)
 }
 
-/// Returns the start and end of the value that begins at `from`, without surrounding blanks.
-#[inline]
+/// Returns the start and end of the value that begins at `from`, without surrounding blanks. The
+/// only control byte of a line is HTAB, so that one comparison recognises both kinds of blank.
+#[inline(always)]
 fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
-    let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    let is_blank = |byte: u8| byte <= b' ';
     // Nearly every line has one space before its value and none after it.
     let start = from + usize::from(line.get(from) == Some(&b' '));
     if let (Some(&first), Some(&last)) = (line.get(start), line.last())

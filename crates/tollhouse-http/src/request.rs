@@ -125,11 +125,12 @@ impl RequestHead {
                 self.parse_first_line(buffer, range.start, &buffer[range.clone()])?;
             }
         }
+        let count_max = header_count_max(limits);
         while let Some(range) = scan.next_line(buffer, bounds)? {
             if range.is_empty() {
                 return Ok(true);
             }
-            if self.fields.len() >= header_count_max(limits) {
+            if self.fields.len() >= count_max {
                 return Err(HeadError::TooManyHeaders);
             }
             let text = &buffer[range.start..];

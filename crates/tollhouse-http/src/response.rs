@@ -85,11 +85,12 @@ impl ResponseHead {
             let Some(range) = scan.first_line(buffer, bounds)? else { return Ok(false) };
             self.parse_first_line(&buffer[range], scan.bytes())?;
         }
+        let count_max = header_count_max(limits);
         while let Some(range) = scan.next_line(buffer, bounds)? {
             if range.is_empty() {
                 return Ok(true);
             }
-            if self.fields.len() >= header_count_max(limits) {
+            if self.fields.len() >= count_max {
                 return Err(HeadError::TooManyHeaders);
             }
             let text = &buffer[range.start..];

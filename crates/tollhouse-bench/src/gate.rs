@@ -17,7 +17,7 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use origin::Origin;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tollhouse_testbed::{Bootstrap, Program, free_port};
 
@@ -224,7 +224,9 @@ fn slope(short: u64, long: u64) -> f64 {
     (long as f64 - short as f64) / (REQUESTS_LONG - REQUESTS_SHORT) as f64
 }
 
-/// Starts the program under callgrind, sends the requests, ends the program, and reads the total.
+/// Starts the program under callgrind, sends the requests, and reads the total that callgrind has
+/// written before the program ends, because an end may or may not free the snapshot, which costs
+/// as much as thousands of requests.
 fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result<u64> {
     let folder = shell::fresh_folder()?;
     let port = free_port()?;
@@ -250,9 +252,13 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
     program.wait_until_it_answers(port, &probe).context("under valgrind")?;
     let request = format!("{REQUEST}{}\r\n", load.lines());
     send(port, &request, Repeats { requests, status: 200 })?;
+    // callgrind numbers the files that it writes on demand.
+    let written = PathBuf::from(format!("{}.1", profile.display()));
+    shell::output_of(shell::command("vgdb").arg(format!("--pid={}", program.pid())).arg("dump"))?;
     program.stop();
-    let text = std::fs::read_to_string(&profile)
-        .with_context(|| format!("callgrind wrote no {}", profile.display()))?;
+    std::fs::rename(&written, &profile)
+        .with_context(|| format!("callgrind wrote no {}", written.display()))?;
+    let text = std::fs::read_to_string(&profile)?;
     total(&text).with_context(|| format!("no total in {}", profile.display()))
 }
 

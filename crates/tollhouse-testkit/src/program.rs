@@ -173,15 +173,16 @@ impl Running {
         Self { child, output }
     }
 
-    /// Sends SIGINT, as Ctrl-C does.
+    /// Sends SIGTERM, which no program inherits as ignored. SIGINT is ignored by all background jobs
+    /// of a shell, and a Java program keeps that.
     ///
     /// # Panics
     ///
     /// If the program has ended.
-    pub fn interrupt(&self) {
+    pub fn terminate(&self) {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let process = process.expect("a process has a number");
-        kill_process(process, Signal::INT).expect("the program is running");
+        kill_process(process, Signal::TERM).expect("the program is running");
     }
 
     pub fn output(&self) -> &Output {

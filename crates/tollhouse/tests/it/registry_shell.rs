@@ -76,7 +76,7 @@ fn a_watch_prints_what_a_heartbeating_registration_does() {
     wait_for("a heartbeat", || {
         listed(&gateway, &["prod/orders"])[0]["last_beat"]["count"].as_u64()
     });
-    registered.interrupt();
+    registered.terminate();
     watch.output().wait_line("its going", is("- 10.0.0.7:80"));
 }
 

@@ -69,7 +69,7 @@ fn serve_with_client(version: &str) {
         wait_answer(&gateway, &save, "{\"saved\":{\"number\":1}}");
         let unknown = gateway.client().get("/shop/orders/other");
         assert!(unknown.text().contains("Rule not found!"), "{round}: {}", unknown.text());
-        service.running.interrupt();
+        service.running.terminate();
         wait_answer(&gateway, &get("/shop/orders/find?id=7"), "\"code\":-119");
     }
 }
@@ -174,7 +174,7 @@ fn register_other_kinds(version: &str) {
             assert!(row["rpcExt"].as_str().is_some_and(|text| text.contains("5000")), "{row}");
         }
     }
-    running.interrupt();
+    running.terminate();
     let is_left = |line: &str| (line == "left").then_some(());
     running.output().wait_line_within(PATIENCE, "left", is_left);
     for kind in kinds {

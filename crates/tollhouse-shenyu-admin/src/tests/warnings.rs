@@ -89,7 +89,7 @@ async fn an_answer_names_what_does_not_serve_of_a_written_rule_its_selector_or_i
     ] {
         let (message, warnings) = served.told(method, &path, &body).await;
         assert_eq!(message, format!("{said}; rule/{}: it is not built in", served.rule), "{path}");
-        assert_eq!(warnings, [rule.clone()], "{path}");
+        assert_eq!(warnings, std::slice::from_ref(&rule), "{path}");
     }
     let other = json!({"pluginId": "5", "name": "other", "type": 1, "namespaceId": NAMESPACE});
     served.fixture.expect("POST", "/selector", &other, "create success").await;

@@ -3,24 +3,15 @@
 
 use std::borrow::Cow;
 
-use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
+use tollhouse_web::{WARNING, WARNINGS_MAX, warning_line, warning_value};
 
 use crate::context::Admin;
 use crate::index::Contents;
 use crate::reply::Reply;
 
-/// Header with the first problem of an accepted write that is not served as written.
-const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
-
 /// Field of the answer with the problems, beside `value`.
 const WARNINGS: &str = "warnings";
-
-/// Maximum number of problems in one answer; the header contains their total number.
-const WARNINGS_MAX: usize = 20;
-
-/// Maximum length of the header's value in bytes, because some clients refuse lines of 8 KiB.
-const HEADER_BYTES_MAX: usize = 1024;
 
 /// Adds the data plane's problems with the object in `reply`. Call it once the object is in
 /// service.
@@ -83,25 +74,15 @@ fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     inner.map(|(at, _)| at).chain([place.len()])
 }
 
-/// Adds problems to an error reply; the first becomes part of its text.
+/// Adds problems to a reply; the first becomes its header.
 pub(crate) fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
     let Some(first) = problems.first() else { return reply };
     let text = |name: &str| first[name].as_str().unwrap_or_default();
-    let mut line = text("reason").to_owned();
-    if !text("hint").is_empty() {
-        line.push_str("; ");
-        line.push_str(text("hint"));
-    }
-    line.truncate(line.floor_char_boundary(HEADER_BYTES_MAX));
-    if problems.len() > 1 {
-        line.push_str(&format!(" (1 of {} warnings)", problems.len()));
-    }
-    let printable: Vec<u8> =
-        line.bytes().map(|byte| if byte < b' ' || byte == 0x7f { b' ' } else { byte }).collect();
+    let line = warning_line(text("reason"), text("hint"), problems.len());
     problems.truncate(WARNINGS_MAX);
     let reply = reply.with_field(WARNINGS, Value::Array(problems));
-    match HeaderValue::from_bytes(&printable) {
-        Ok(value) => reply.with(WARNING, value),
-        Err(_) => reply,
+    match warning_value(&line) {
+        Some(value) => reply.with(WARNING, value),
+        None => reply,
     }
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
+use tollhouse_shenyu_admin::ProblemSource;
 use tollhouse_store::Store;
 
 use crate::resources::dangling::Unused;
@@ -93,10 +94,7 @@ impl Configuration {
 
     /// Problems whose path starts with `beginning`.
     pub fn problems_at(&self, beginning: &str) -> Vec<Value> {
-        let problems = Arc::clone(&self.lock().status.problems);
-        let begins =
-            |problem: &&Value| problem["path"].as_str().is_some_and(|it| it.starts_with(beginning));
-        problems.iter().filter(begins).cloned().collect()
+        self.problems_with(&|path| path.starts_with(beginning))
     }
 
     /// Replaces the place of the objects. The previous store is released.
@@ -122,5 +120,13 @@ impl Configuration {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Every statement leaves the state consistent, so that a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProblemSource for Configuration {
+    fn problems_with(&self, is_meant: &dyn Fn(&str) -> bool) -> Vec<Value> {
+        let problems = Arc::clone(&self.lock().status.problems);
+        let is_wanted = |problem: &&Value| problem["path"].as_str().is_some_and(is_meant);
+        problems.iter().filter(is_wanted).cloned().collect()
     }
 }

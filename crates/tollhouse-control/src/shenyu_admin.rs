@@ -12,10 +12,13 @@ use tollhouse_admin::Mode;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
-use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
+use tollhouse_shenyu_admin::{
+    Aes, Beginning, Options, Probing, ProblemSource, ShenyuAdmin, hold, serve,
+};
 use tollhouse_store::InService;
 use tollhouse_web::until_stopped;
 
+use crate::configuration::Configuration;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
@@ -94,8 +97,17 @@ pub async fn start(
     let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
     let hosts = HostNames::new(&cx.bootstrap.listen.hosts);
     let beginning = Beginning::Admin;
-    let options =
-        Options { first_password, sync_token, probing, beginning, aes, hosts, in_service };
+    let problems = Some(problems(cx));
+    let options = Options {
+        first_password,
+        sync_token,
+        probing,
+        beginning,
+        aes,
+        hosts,
+        in_service,
+        problems,
+    };
     let admin =
         ShenyuAdmin::open(store, options).await.context("ShenYu's admin cannot use the store")?;
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
@@ -146,6 +158,7 @@ async fn start_local(
         aes: None,
         hosts: HostNames::default(),
         in_service,
+        problems: Some(problems(cx)),
     };
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
@@ -153,6 +166,11 @@ async fn start_local(
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(hold(admin, until_stopped(stopped)));
     Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channels })
+}
+
+/// Returns the problems of the configuration in service, for the answers to writes.
+fn problems(cx: &ControlContext) -> Arc<dyn ProblemSource> {
+    Arc::<Configuration>::clone(&cx.serving.configuration)
 }
 
 /// Connects the console, and the gateway's local interface if it is on, to the admin.

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu_admin::{LocalRequest, ShenyuAdmin};
-use tollhouse_shenyu_gateway::{LocalCall, LocalInterface};
+use tollhouse_shenyu_gateway::{LocalAnswer, LocalCall, LocalInterface};
 
 use crate::console::shenyu::ShenyuAccess;
 
@@ -76,8 +76,12 @@ impl LocalChannel {
 }
 
 impl LocalInterface for LocalChannel {
-    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)> {
-        let away = |reason: &str| (503, format!(r#"{{"code":503,"message":"{reason}"}}"#));
+    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, LocalAnswer> {
+        let away = |reason: &str| LocalAnswer {
+            status: 503,
+            body: format!(r#"{{"code":503,"message":"{reason}"}}"#),
+            warning: None,
+        };
         Box::pin(async move {
             let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
                 return away("too many calls at a time, please try again later");
@@ -116,10 +120,10 @@ mod tests {
             query: String::new(),
             body: Vec::new(),
         };
-        assert_eq!(channel.call(call()).await.0, 503);
+        assert_eq!(channel.call(call()).await.status, 503);
         let permits = Arc::clone(&channel.permits);
         let _all = permits.try_acquire_many(32).expect("they are free");
-        let (status, body) = channel.call(call()).await;
+        let LocalAnswer { status, body, .. } = channel.call(call()).await;
         assert!(status == 503 && body.contains("too many calls"), "{body}");
     }
 }

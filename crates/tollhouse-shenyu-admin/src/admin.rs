@@ -32,6 +32,7 @@ use crate::sync::permits::FollowerPermits;
 use crate::table::Table;
 use crate::tables::Name;
 use crate::token::{Claims, TokenKey};
+use crate::warnings::ProblemSource;
 use crate::writer::Book;
 
 /// Length of the key that signs tokens: the output length of the HMAC's hash.
@@ -57,6 +58,8 @@ pub struct Options {
     /// Revision up to which the data plane serves what is written. With `Some`, a call is answered
     /// once its change is in service.
     pub in_service: Option<InService>,
+    /// Problems of the data plane. With `Some`, the answer to a write names what does not serve.
+    pub problems: Option<Arc<dyn ProblemSource>>,
 }
 
 /// Rows that an admin writes into an empty store.
@@ -167,7 +170,7 @@ impl ShenyuAdmin {
             // Only from here on do writes wait until they are in service. The initial rows were
             // written without that wait, because the caller may itself be the one that puts
             // configuration into service.
-            book: book.answering_once(options.in_service),
+            book: book.answering_once(options.in_service).warning_of(options.problems),
             snapshots: Arc::default(),
             ending,
             probing: options.probing,

@@ -6,6 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::warnings::{WARNINGS, Warnings};
+
 /// Code for an invalid call or a failure.
 const ERROR: i64 = 500;
 
@@ -23,12 +25,14 @@ const NO_TOKEN: i64 = 600;
 pub(crate) struct Success {
     pub(crate) message: &'static str,
     pub(crate) data: Value,
+    /// Problems of the data plane with what the call has written.
+    pub(crate) warnings: Warnings,
 }
 
 pub(crate) type Outcome = Result<Success, Refusal>;
 
 pub(crate) fn success(message: &'static str, data: impl Into<Value>) -> Outcome {
-    Ok(Success { message, data: data.into() })
+    Ok(Success { message, data: data.into(), warnings: Warnings::default() })
 }
 
 /// Why a call failed. A refused call changes nothing.
@@ -116,6 +120,12 @@ impl IntoResponse for Refusal {
 
 impl IntoResponse for Success {
     fn into_response(self) -> Response {
-        Json(json!({"code": 200, "message": self.message, "data": self.data})).into_response()
+        let header = self.warnings.header();
+        let mut body = json!({"code": 200, "message": self.message, "data": self.data});
+        if let Some(line) = self.warnings.line() {
+            body["message"] = format!("{}; {line}", self.message).into();
+            body[WARNINGS] = self.warnings.into_json();
+        }
+        (header, Json(body)).into_response()
     }
 }

@@ -197,6 +197,7 @@ pub(crate) async fn answer_noted(
     let mut outcome = answer_operator(session, segments, call).await;
     if let Ok(success) = &mut outcome {
         covered::hide(&caller.rights, &mut success.data);
+        success.warnings.retain(|table, id| caller.rights.may_see(table, id));
     }
     if changes && outcome.is_ok() && !author.is_noted() {
         let record = admin.book.write(move |draft| {

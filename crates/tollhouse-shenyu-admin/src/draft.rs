@@ -11,6 +11,7 @@ use crate::answer::Refusal;
 use crate::row::Row;
 use crate::table::Table;
 use crate::tables::{Name, Tables};
+use crate::warnings::Written;
 
 type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 
@@ -99,6 +100,11 @@ impl<'a> Draft<'a> {
                 after: after.as_deref(),
             }
         })
+    }
+
+    /// Returns the objects that the current call has changed and that gateways follow.
+    pub(crate) fn written(&self) -> Written {
+        self.current.keys().filter(|(table, _)| table.kind().is_some()).cloned().collect()
     }
 
     pub(crate) fn put(&mut self, table: Table, id: &str, row: Row) {

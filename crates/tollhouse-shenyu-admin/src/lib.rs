@@ -42,6 +42,7 @@ mod table;
 mod tables;
 mod token;
 mod transfer;
+mod warnings;
 mod writer;
 
 pub use admin::{Beginning, OpenError, Options, Probing, ShenyuAdmin};
@@ -52,6 +53,7 @@ pub use operator::{ChangeRecord, Operator, OperatorRequest};
 pub use probe::PROBES_AT_ONCE;
 pub use serve::{hold, serve};
 pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};
+pub use warnings::ProblemSource;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_shenyu::weight::values_at_most;
+use tollhouse_shenyu_gateway::LocalAnswer;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
@@ -56,9 +57,8 @@ struct LocalCall<'a> {
 }
 
 impl ShenyuAdmin {
-    /// Processes a call to the gateway's own interface and returns the HTTP status and the body of
-    /// the answer.
-    pub async fn call_local(&self, request: LocalRequest<'_>) -> (u16, String) {
+    /// Processes a call to the gateway's own interface.
+    pub async fn call_local(&self, request: LocalRequest<'_>) -> LocalAnswer {
         let LocalRequest { method, path, query, body, namespace } = request;
         let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
         let local = LocalCall {
@@ -68,10 +68,11 @@ impl ShenyuAdmin {
             namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
         };
         match self.answer_local(&local, body).await {
-            Ok(text) => (200, text),
+            Ok(answer) => answer,
             Err((status, refusal)) => {
                 let code = if status == 404 { 404 } else { 500 };
-                (status, json!({"code": code, "message": refusal.message()}).to_string())
+                let body = json!({"code": code, "message": refusal.message()}).to_string();
+                LocalAnswer { status, body, warning: None }
             }
         }
     }
@@ -80,10 +81,11 @@ impl ShenyuAdmin {
         &self,
         local: &LocalCall<'_>,
         body: &[u8],
-    ) -> Result<String, (u16, Refusal)> {
+    ) -> Result<LocalAnswer, (u16, Refusal)> {
         let wrong = |refusal| (400, refusal);
         if let Some(text) = find(&self.book.read(), local) {
-            return text.map_err(|refusal| (404, refusal));
+            let answer = |body| LocalAnswer { status: 200, body, warning: None };
+            return text.map(answer).map_err(|refusal| (404, refusal));
         }
         let change = local.change().ok_or_else(|| match local.is_known() {
             true => (405, Refusal::error(format!("{} is not possible here", local.method))),
@@ -108,7 +110,8 @@ impl ShenyuAdmin {
             }
         });
         let success = outcome.await.map_err(wrong)?;
-        Ok(success.data.as_str().unwrap_or("success").to_owned())
+        let body = success.data.as_str().unwrap_or("success").to_owned();
+        Ok(LocalAnswer { status: 200, body, warning: success.warnings.line() })
     }
 }
 

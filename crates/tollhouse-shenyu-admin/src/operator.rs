@@ -15,6 +15,7 @@ use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::StoredRow;
+use crate::warnings::WARNINGS;
 
 /// Resources that may be read and written.
 const WRITTEN: &[&str] = &["plugin", "selector", "rule", "meta-data", "appAuth"];
@@ -85,7 +86,13 @@ impl ShenyuAdmin {
         let call = Call { method, arguments, body, file: None, _reservation: None };
         let session = Session { admin: self, caller: &caller };
         match api::answer_noted(session, segments, &call, Interface::Console).await {
-            Ok(success) => (200, json!({"message": success.message, "data": success.data})),
+            Ok(success) => {
+                let mut answer = json!({"message": success.message, "data": success.data});
+                if !success.warnings.is_empty() {
+                    answer[WARNINGS] = success.warnings.into_json();
+                }
+                (200, answer)
+            }
             Err(refusal) => (status(&refusal), json!({"error_msg": refusal.message()})),
         }
     }

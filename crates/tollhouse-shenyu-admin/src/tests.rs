@@ -27,6 +27,7 @@ mod probe;
 mod rights;
 mod served;
 mod transfer;
+mod warnings;
 
 /// Options of an admin that gateways may follow without a token, and whose calls do not wait for
 /// the data plane.
@@ -39,6 +40,7 @@ pub(crate) fn options() -> Options {
         aes: None,
         hosts: HostNames::default(),
         in_service: None,
+        problems: None,
     }
 }
 

@@ -15,6 +15,7 @@ use crate::draft::Draft;
 use crate::limits::{CALLS_PER_COMMIT, CALLS_WAITING_MAX, CHANGES_WAITING_MAX, COMMIT_TRIES_MAX};
 use crate::records::{self, Author};
 use crate::tables::{RowChange, Tables};
+use crate::warnings::{ProblemSource, Warnings, Written};
 
 /// Change of the tables by a call. The function may run more than once, because a conflicting
 /// commit causes a retry.
@@ -42,7 +43,15 @@ struct PendingCall {
 /// be the call's own commit.
 struct CallResult {
     outcome: Outcome,
+    /// Objects that the call has changed.
+    written: Written,
     revision: Revision,
+}
+
+/// Outcome of a call that is not committed yet, and the objects that it changes.
+struct DraftedCall {
+    outcome: Outcome,
+    written: Written,
 }
 
 /// Read access to the tables, and the channel to their writer.
@@ -54,6 +63,7 @@ pub(crate) struct Book {
     version: watch::Receiver<u64>,
     author: Option<Arc<Author>>,
     in_service: Option<InService>,
+    problems: Option<Arc<dyn ProblemSource>>,
 }
 
 impl Book {
@@ -82,7 +92,7 @@ impl Book {
                 _ = ending.wait_for(|is_ending| *is_ending) => {}
             }
         });
-        Ok(Self { tables, calls, changes, version, author: None, in_service: None })
+        Ok(Self { tables, calls, changes, version, author: None, in_service: None, problems: None })
     }
 
     /// Returns a handle that records each write with `author` in its commit.
@@ -93,6 +103,11 @@ impl Book {
     /// Returns a handle that answers each call only after its write is in service.
     pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
         Self { in_service, ..self }
+    }
+
+    /// Returns a handle that adds the data plane's problems with a call's objects to its answer.
+    pub(crate) fn warning_of(self, problems: Option<Arc<dyn ProblemSource>>) -> Self {
+        Self { problems, ..self }
     }
 
     /// Locks the tables for reading. The guard must not be held across an await.
@@ -110,13 +125,15 @@ impl Book {
         let waiting = PendingCall { call: Box::new(call), author: self.author.clone(), answer };
         let closed = || Refusal::error("the store is closed; ask again");
         self.calls.send(waiting).await.map_err(|_| closed())?;
-        let CallResult { outcome, revision } = done.await.map_err(|_| closed())?;
-        if outcome.is_ok()
-            && let Some(in_service) = &self.in_service
-        {
+        let CallResult { outcome, written, revision } = done.await.map_err(|_| closed())?;
+        let mut success = outcome?;
+        if let Some(in_service) = &self.in_service {
             in_service.meets_write(revision).await;
         }
-        outcome
+        if let Some(problems) = self.problems.as_deref().filter(|_| !written.is_empty()) {
+            success.warnings = Warnings::find(problems, &self.read(), &written);
+        }
+        Ok(success)
     }
 
     /// Sends the groups of these kinds again to all followers.
@@ -252,7 +269,7 @@ impl Writer {
     fn draft(
         &self,
         batch: &[PendingCall],
-    ) -> (Vec<Outcome>, serde_json::Result<tollhouse_store::Transaction>) {
+    ) -> (Vec<DraftedCall>, serde_json::Result<tollhouse_store::Transaction>) {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut draft = Draft::new(&tables, clock::now_text());
         let mut outcomes = Vec::with_capacity(batch.len());
@@ -263,16 +280,17 @@ impl Writer {
             {
                 records::note(&mut draft, author);
             }
-            outcomes.push(draft.end_call(outcome));
+            let written = draft.written();
+            outcomes.push(DraftedCall { outcome: draft.end_call(outcome), written });
         }
         (outcomes, draft.into_transaction())
     }
 }
 
-fn answer_all(batch: Vec<PendingCall>, outcomes: Vec<Outcome>, revision: Revision) {
-    for (waiting, outcome) in batch.into_iter().zip(outcomes) {
+fn answer_all(batch: Vec<PendingCall>, calls: Vec<DraftedCall>, revision: Revision) {
+    for (waiting, DraftedCall { outcome, written }) in batch.into_iter().zip(calls) {
         // The caller may have disconnected.
-        let _ = waiting.answer.send(CallResult { outcome, revision });
+        let _ = waiting.answer.send(CallResult { outcome, written, revision });
     }
 }
 
@@ -280,6 +298,7 @@ fn refuse_all(batch: Vec<PendingCall>, reason: &str) {
     tracing::warn!(reason, "ShenYu's admin cannot write");
     for waiting in batch {
         let outcome = Err(Refusal::error(reason));
-        let _ = waiting.answer.send(CallResult { outcome, revision: Revision::ZERO });
+        let (written, revision) = (Written::new(), Revision::ZERO);
+        let _ = waiting.answer.send(CallResult { outcome, written, revision });
     }
 }

@@ -169,11 +169,23 @@ impl<'a> Compiler<'a> {
                 self.selectors.insert(&selector.id, slot);
                 continue;
             }
-            for &rule in by_selector.get(&*selector.id).map_or(&[][..], Vec::as_slice) {
+            let rules = by_selector.get(&*selector.id).map_or(&[][..], Vec::as_slice);
+            if rules.is_empty() {
+                self.report_absent_plugin(selector);
+            }
+            for &rule in rules {
                 let place = Place { plugin, selector, rule: Some(rule), discovery };
                 let slot = self.slot(&place);
                 self.rules.insert(&rule.id, slot);
             }
+        }
+    }
+
+    /// Reports a selector without rules whose plugin is missing. Otherwise the rules are reported.
+    fn report_absent_plugin(&mut self, selector: &Selector) {
+        if let Err(reason) = plugins::check_built(&selector.plugin_name) {
+            let (kind, id) = (Kind::Selector, selector.id.clone());
+            self.problems.push(Problem { kind, id, reason: reason.to_string() });
         }
     }
 

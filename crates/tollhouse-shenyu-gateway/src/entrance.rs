@@ -10,10 +10,13 @@ use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::filters::{Cross, Filters, HEALTHY, OwnPath, collapse, fallback_answer};
 
 use crate::actuator::Actuator;
-use crate::local::{self, LocalCall, LocalInterface};
+use crate::local::{self, LocalAnswer, LocalCall, LocalInterface};
 use crate::reply::{CHAIN, reply};
 
 const JSON: &[u8] = b"application/json";
+
+/// Header with the first problem of a change that does not serve as written.
+const WARNING: &str = "X-Tollhouse-Warning";
 
 /// CORS headers for a page of another origin. They replace the node's.
 pub(crate) type CrossHeaders = Vec<(&'static str, String)>;
@@ -144,10 +147,15 @@ impl Entrance {
             query,
             body: cx.body().to_vec(),
         };
-        let (status, body) = local.call(call).await;
+        let LocalAnswer { status, body, warning } = local.call(call).await;
         let kind =
             if body.starts_with(['{', '[']) { JSON } else { &b"text/plain;charset=UTF-8"[..] };
-        plugin::Answer::text(status, body.into_bytes()).with_header("Content-Type", kind)
+        let answer =
+            plugin::Answer::text(status, body.into_bytes()).with_header("Content-Type", kind);
+        match warning {
+            Some(warning) => answer.with_header(WARNING, without_controls(&warning)),
+            None => answer,
+        }
     }
 
     fn refused<'o>(&self, answer: Answer) -> plugin::Answer<'o> {
@@ -161,6 +169,11 @@ pub(crate) fn built_in_page<'o>(uri: &str) -> Option<plugin::Answer<'o>> {
     let is_health = path == "/actuator/health";
     let body = if is_health { Some(HEALTHY.to_owned()) } else { fallback_answer(path) }?;
     Some(text(200, &body))
+}
+
+/// Replaces control characters, which a header line may not contain.
+fn without_controls(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| if byte < b' ' || byte == 0x7f { b' ' } else { byte }).collect()
 }
 
 fn text<'o>(status: u16, body: &str) -> plugin::Answer<'o> {

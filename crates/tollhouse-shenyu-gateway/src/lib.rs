@@ -43,7 +43,7 @@ mod view;
 pub use chain::Chain;
 pub use course::{Course, CourseEnd, CourseStep, Effect};
 pub use engines::{CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts};
-pub use local::{LocalCall, LocalInterface};
+pub use local::{LocalAnswer, LocalCall, LocalInterface};
 pub use plugins::oauth2::client::{OAuth2Client, OAuth2Provider};
 pub use plugins::rate_limiter::limiter::LimiterRule;
 pub use plugins::rate_limiter::limiter::redis::{RedisMode, RedisServers, ScriptCall};

@@ -19,8 +19,17 @@ pub struct LocalCall {
     pub body: Vec<u8>,
 }
 
+/// Answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalAnswer {
+    pub status: u16,
+    pub body: String,
+    /// First problem of a change that does not serve as written.
+    pub warning: Option<String>,
+}
+
 /// Handler of calls to the gateway's own interface.
 pub trait LocalInterface: Debug + Send + Sync {
-    /// Processes a call and returns the status and body of the answer.
-    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)>;
+    /// Processes a call.
+    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, LocalAnswer>;
 }

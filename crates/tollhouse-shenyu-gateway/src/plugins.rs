@@ -153,6 +153,18 @@ impl Action {
     }
 }
 
+/// Checks whether rules of a plugin can take effect.
+///
+/// # Errors
+///
+/// If the plugin is not built in, and requests may not pass without it.
+pub(crate) fn check_built(plugin: &str) -> Result<(), BuildError> {
+    match built(plugin) {
+        Some(_) => Ok(()),
+        None => absent::pass_or_refuse(plugin),
+    }
+}
+
 /// Checks whether a plugin accepts the handle of a rule. A blank handle is always accepted.
 ///
 /// # Errors

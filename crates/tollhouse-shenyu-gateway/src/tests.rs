@@ -740,3 +740,22 @@ fn what_a_change_does_not_touch_stays_compiled_and_goes_on_counting() {
     assert!(Arc::ptr_eq(&third.targets()[0], &stays));
     assert!(desk.answer(&get("/b/1")).contains("429"), "it was counted before the change");
 }
+
+#[test]
+fn a_selector_of_a_plugin_that_is_not_built_in_is_reported_also_without_rules() {
+    let problems = |desk: &mut Desk| {
+        let (_, problems) = desk.sources.compile(&desk.terms);
+        let place = |it: &tollhouse_shenyu::matching::Problem| (it.kind, it.id.clone());
+        problems.iter().map(place).collect::<Vec<_>>()
+    };
+    for (plugin, is_reported) in
+        [("mcpServer", true), ("loggingPulsar", true), ("webClient", false)]
+    {
+        let mut desk = Desk::new().plugin(plugin, None).rule(plugin, "/", &json!({}), &json!({}));
+        let id = format!("{plugin}-1");
+        let expected = |kind| if is_reported { vec![(kind, id.clone())] } else { vec![] };
+        assert_eq!(problems(&mut desk), expected(Kind::Rule), "{plugin}");
+        desk.sources.remove(Kind::Rule, &id);
+        assert_eq!(problems(&mut desk), expected(Kind::Selector), "{plugin}");
+    }
+}

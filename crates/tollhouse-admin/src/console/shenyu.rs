@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::limits::BODY_BYTES_MAX;
 use crate::options::Role;
+use crate::problems;
 use crate::reply::Reply;
 use crate::shenyu::{ShenyuCall, ShenyuSource};
 
@@ -63,5 +64,9 @@ where
     let (status, value) = answered.unwrap_or_else(|| (404, json!({ "error_msg": OFF })));
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let reply = Reply::json(status, &value);
-    if status.is_success() { Ok(reply) } else { Err(reply) }
+    if !status.is_success() {
+        return Err(reply);
+    }
+    let warnings = value["warnings"].as_array().cloned().unwrap_or_default();
+    Ok(problems::with_problems(reply, warnings))
 }

@@ -32,8 +32,12 @@ impl ShenyuSource for Echo {
 
     fn call(&self, call: ShenyuCall) -> ShenyuFuture<'_> {
         self.0.lock().expect("nobody panicked").push((call.operator, call.sees_secrets));
-        let told =
+        let mut told =
             json!({"method": call.method.as_str(), "segments": call.segments, "body": call.body});
+        if call.segments == ["unserved"] {
+            told["warnings"] =
+                json!([{"path": "shenyu/rule/1", "reason": "it is not built in", "hint": ""}]);
+        }
         let status = if call.segments == ["nothing"] { 404 } else { 200 };
         Box::pin(async move { Some((status, told)) })
     }
@@ -83,6 +87,8 @@ async fn a_viewer_reads_without_secrets_and_writes_nothing() {
     let callers = echo.0.lock().expect("nobody panicked").clone();
     assert_eq!(callers, [("viewer".to_owned(), false), ("admin".to_owned(), true)]);
     assert_eq!(ask(&fixture, ADMIN, "GET", "/shenyu/nothing", "").await.status, 404);
+    let unserved = ask(&fixture, ADMIN, "PUT", "/shenyu/unserved", "{}").await;
+    assert_eq!(unserved.header("x-tollhouse-warning"), "it is not built in");
     assert_eq!(ask(&fixture, VIEWER, "GET", "/shenyu/forms", "").await.json(), *FORMS);
     let none = Fixture::new().await;
     let answer = ask(&none, ADMIN, "GET", "/shenyu/rule/1", "").await;

@@ -166,7 +166,7 @@ fn list(
     }
     let tables = session.admin.book.read();
     let data = page.shaped(shape, rows, |row| resource.view_row(&tables, &row));
-    crate::answer::Success { message: "query success", data }
+    crate::answer::Success { message: "query success", data, warnings: Default::default() }
 }
 
 /// Whether a row matches the conditions that only search calls have: enabled or not, owned by given

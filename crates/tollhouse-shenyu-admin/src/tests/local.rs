@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use super::Fixture;
 use crate::LocalRequest;
+use tollhouse_shenyu_gateway::LocalAnswer;
 
 impl Fixture {
     async fn local(&self, method: &str, path: &str, query: &str, body: &Value) -> (u16, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = LocalRequest { method, path, query, body: body.as_bytes(), namespace: None };
-        self.admin.call_local(request).await
+        let answer = self.admin.call_local(request).await;
+        (answer.status, answer.body)
     }
 
     async fn get_local(&self, path: &str, query: &str) -> Value {
@@ -187,7 +189,7 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
     for (method, path, body, expected) in cases {
         let body = body.as_bytes();
         let request = LocalRequest { method, path, query: "", body, namespace: None };
-        let (status, text) = fixture.admin.call_local(request).await;
+        let LocalAnswer { status, body: text, .. } = fixture.admin.call_local(request).await;
         assert_eq!(status, expected, "{method} {path} {text}");
         let answer: Value = serde_json::from_str(&text).expect("it is JSON");
         assert!(answer["message"].is_string(), "{text}");
@@ -203,10 +205,10 @@ async fn what_is_another_namespaces_stays_there() {
         |method, path, body| LocalRequest { method, path, query: "", body, namespace: None };
     let put = request("POST", "/shenyu/plugin/selector/saveOrUpdate", selector.as_bytes());
     let other = LocalRequest { namespace: Some("other"), ..put };
-    assert_eq!(fixture.admin.call_local(other).await.0, 200);
-    assert_eq!(fixture.admin.call_local(put).await.0, 400);
+    assert_eq!(fixture.admin.call_local(other).await.status, 200);
+    assert_eq!(fixture.admin.call_local(put).await.status, 400);
     let all = request("GET", "/shenyu/cleanAll", b"");
-    assert_eq!(fixture.admin.call_local(all).await.0, 200);
+    assert_eq!(fixture.admin.call_local(all).await.status, 200);
     assert_eq!(fixture.store.list("/shenyu/selector/").await.expect("it answers").entries.len(), 1);
 }
 

@@ -88,6 +88,6 @@ async fn operators_and_the_local_interface_are_answered_once_their_change_serves
     let mut write = Box::pin(fixture.call("POST", "/selector", &selector));
     let answer = served(&mut write).await;
     assert_eq!(answer["message"], "create success", "{answer}");
-    let mut write = Box::pin(local().map(|(status, _)| json!(status)));
+    let mut write = Box::pin(local().map(|answer| json!(answer.status)));
     assert_eq!(served(&mut write).await, 200);
 }

@@ -4,7 +4,7 @@ use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu::filters::{Cross, Filters, LocalKey};
 
 use super::*;
-use crate::{LocalCall, LocalInterface};
+use crate::{LocalAnswer, LocalCall, LocalInterface};
 
 /// The SHA-512 digest of `key`.
 fn local_key() -> LocalKey {
@@ -32,10 +32,11 @@ fn filters() -> Filters {
 struct Echo;
 
 impl LocalInterface for Echo {
-    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)> {
+    fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, LocalAnswer> {
         let LocalCall { method, path, query, body } = call;
         let text = format!("{method} {path}?{query} {}", String::from_utf8_lossy(&body));
-        Box::pin(std::future::ready((200, text)))
+        let answer = LocalAnswer { status: 200, body: text, warning: Some("a\nb".to_owned()) };
+        Box::pin(std::future::ready(answer))
     }
 }
 
@@ -132,6 +133,9 @@ fn the_gateways_own_interface_is_for_who_has_its_key() {
         )
     };
     assert_eq!(desk.answer(&call("key", "{}")), "200 POST /shenyu/plugin/saveOrUpdate?a=1 {}");
+    let answer = desk.send(&call("key", "{}")).answer.expect("an answer");
+    let warning = answer.headers.iter().find(|(name, _)| name == "X-Tollhouse-Warning");
+    assert_eq!(warning.map(|(_, value)| &**value), Some("a b"), "on one line");
     for key in ["", "Key", "key2"] {
         assert!(desk.answer(&call(key, "{}")).starts_with("403 "), "{key}");
     }

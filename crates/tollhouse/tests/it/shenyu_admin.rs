@@ -466,3 +466,43 @@ fn a_key_of_the_gateway_writes_the_same_objects_and_every_change_has_its_author(
     assert!(refused.status() == 400 && refused.text().contains("selectorId"), "{}", refused.text());
     assert_eq!(ask_console(&gateway, "GET", "/shenyu/dashboardUser", &Value::Null).status(), 404);
 }
+
+#[test]
+fn an_accepted_write_that_does_not_serve_is_named_in_its_answer() {
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let plugins = operator.call("GET", "/plugin?name=mcpServer", &Value::Null);
+    let plugin = plugins["data"]["dataList"][0]["id"].as_str().expect("an id").to_owned();
+    let selector = json!({"pluginId": plugin, "name": "tools", "type": 1, "matchMode": 0, "sort": 1, "enabled": true,
+        "continued": true, "handle": "{}", "selectorConditions": begins_with("/mcp/")});
+    let created = operator.call("POST", "/selector", &selector);
+    assert_eq!(created["message"], "create success", "the plugin is off: {created}");
+    let selector = created["data"].as_str().expect("an id").to_owned();
+    let on = json!({"ids": [plugin], "enabled": true});
+    let rule = json!({"selectorId": selector, "name": "all", "matchMode": 0, "sort": 1, "enabled": true,
+        "handle": "{}", "ruleConditions": begins_with("/mcp/")});
+    let reason = "the plugin `mcpServer` is not built into this gateway";
+    let mut rule_id = String::new();
+    for (path, body, success, table) in [
+        ("/plugin/enabled", &on, "enable success", "selector"),
+        ("/rule", &rule, "create success", "rule"),
+        ("/plugin/enabled", &on, "enable success", "rule"),
+    ] {
+        let answer = ask(operator.admin, "POST", path, &operator.token, body);
+        if table == "rule" && rule_id.is_empty() {
+            rule_id = operator.id(&format!("/rule?selectorId={selector}"), "all");
+        }
+        let id = if table == "rule" { &rule_id } else { &selector };
+        let line = format!("{table}/{id}: {reason}");
+        assert_eq!(answer.field("x-tollhouse-warning"), Some(&*line), "{}", answer.text());
+        let answer = json(&answer);
+        assert_eq!(answer["code"], 200, "ShenYu's console counts it as a success: {answer}");
+        assert_eq!(answer["message"], format!("{success}; {line}"), "{answer}");
+        assert_eq!(answer["warnings"][0]["path"], format!("shenyu/{table}/{id}"), "{answer}");
+    }
+    let problems = gateway.configuration()["problems"].clone();
+    assert_eq!(problems.as_array().map(Vec::len), Some(1), "{problems}");
+    assert!(gateway.client().get("/mcp/a").text().contains("-1"), "requests are refused");
+    let off = json!({"ids": [plugin], "enabled": false});
+    assert_eq!(operator.call("POST", "/plugin/enabled", &off)["message"], "enable success");
+}

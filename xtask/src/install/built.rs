@@ -80,7 +80,11 @@ const GO_PROGRAMS: &[GoProgram] = &[
     },
     GoProgram {
         name: "otel-collector",
-        reason: "OpenTelemetry's collector, which receives spans of the gateway",
+        reason: "OpenTelemetry's collector, which receives spans, logs and metrics of the gateway",
+    },
+    GoProgram {
+        name: "prometheus-rules",
+        reason: "the engine of Prometheus, which evaluates an alert over native histograms",
     },
     GoProgram {
         name: "prometheus-scrape",

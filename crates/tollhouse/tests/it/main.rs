@@ -46,6 +46,7 @@ mod mixed_load;
 mod observability;
 mod on_call;
 mod one_view;
+mod otel_collector;
 mod peers;
 mod plugins;
 mod plugins_auth;

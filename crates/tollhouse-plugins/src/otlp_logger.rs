@@ -20,8 +20,9 @@
 //!
 //! Requests never wait for the collector. At most 8,192 records (or `max_pending_entries` of the
 //! plugin's metadata) and 64 MiB wait. Further records are dropped. The gateway's own log reports
-//! that, and `tollhouse_log_entries_lost_total` counts them. A batch that the collector does not
-//! take now is tried again as OTLP demands: the collector may say when, or else the pauses grow.
+//! that, and `tollhouse_log_entries_lost_total` counts them. With `max_retry_count`, a batch that the
+//! collector does not take now is tried again: after the pause that it asks for, or else after
+//! pauses that grow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

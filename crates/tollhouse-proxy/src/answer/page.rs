@@ -29,7 +29,7 @@ pub(crate) fn for_code(cx: &Exchange<'_>, code: ErrorCode) -> (&'static str, Vec
 pub(crate) fn html(cx: &Exchange<'_>, status: u16) -> Vec<u8> {
     let brand = cx.worker.settings.brand;
     let title = format!("{status} {}", reason(status));
-    let page = match std::str::from_utf8(trace_line::shown(cx)) {
+    let page = match std::str::from_utf8(trace_line::visible_id(cx)) {
         Ok(trace_id) if !trace_id.is_empty() => brand.traced_error_page(&title, trace_id),
         _ => brand.error_page(&title),
     };

@@ -8,7 +8,7 @@ use crate::exchange::Exchange;
 const TRACE_ID: &str = "X-Trace-Id";
 
 /// Returns the id of the trace that clients may see; empty without one.
-pub(super) fn shown<'c>(cx: &'c Exchange<'_>) -> &'c [u8] {
+pub(super) fn visible_id<'c>(cx: &'c Exchange<'_>) -> &'c [u8] {
     let trace = &cx.state.trace;
     if cx.worker.settings.trace_in_errors { trace.trace_id_text() } else { b"" }
 }
@@ -25,7 +25,7 @@ pub(super) fn line(cx: &Exchange<'_>, status: u16) -> HeaderEdits {
 
 #[cold]
 fn add(cx: &Exchange<'_>, edits: &mut HeaderEdits) {
-    let trace_id = shown(cx);
+    let trace_id = visible_id(cx);
     let is_set = cx.state.plugins.response_edits.find(TRACE_ID.as_bytes()).is_some();
     if !trace_id.is_empty() && !is_set {
         edits.set(TRACE_ID, trace_id);

@@ -53,6 +53,12 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "a suite of conformance for HTTP/2",
     },
     GoTool {
+        name: "jaeger",
+        module: "github.com/jaegertracing/jaeger/cmd/jaeger",
+        version: "v1.76.0",
+        reason: "a backend of traces, whose query API shows those of the gateway",
+    },
+    GoTool {
         name: "pebble",
         module: "github.com/letsencrypt/pebble/v2/cmd/pebble",
         version: PEBBLE_VERSION,

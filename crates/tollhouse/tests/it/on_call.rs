@@ -388,8 +388,11 @@ fn a_bound_on_memory_that_is_reached_is_named_first() {
         "id": "judged", "uri": "/*", "upstream": upstream([origin.address()]),
         "plugins": {"request-validation": {"body_schema": schema}},
     });
-    let gateway =
-        gateway().set("limits.buffered_bytes", "64KiB").resources(&routes([route])).start();
+    let gateway = gateway()
+        .set("limits.buffered_bytes", "64KiB")
+        .set("listen.admin", "127.0.0.1:0")
+        .resources(&routes([route]))
+        .start();
     let long = format!("[1{}]", ",1".repeat(100_000));
     let request = format!(
         "POST /orders HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n\
@@ -397,6 +400,7 @@ fn a_bound_on_memory_that_is_reached_is_named_first() {
         long.len()
     );
     ask_often(&gateway, &request, 503);
+    gateway.wait_failures("memory_limit", 8);
     let finding = first_finding(&gateway, "limit_reached");
     assert_eq!(finding["severity"], "problem");
     assert_eq!(finding["subject"], "routes/judged memory_limit by request-validation");

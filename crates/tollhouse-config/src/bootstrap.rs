@@ -47,7 +47,7 @@ pub use shenyu::{Shenyu, ShenyuCross, ShenyuFollow};
 pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
-pub use tracing::{Compression, Propagation, SpanProtocol, SpanSampler, Tracing};
+pub use tracing::{CollectorTls, Compression, Propagation, SpanProtocol, SpanSampler, Tracing};
 pub use unix::UnixListen;
 
 /// All settings of the process that are fixed at startup.

@@ -92,7 +92,7 @@ impl ControlContext {
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
             bound,
             descriptors,
-            spans: Spans::open(&bootstrap.tracing, &services),
+            spans: Spans::open(&bootstrap.tracing, &services)?,
             plugins: PluginParts { catalogue, services: Arc::new(services), secret_managers },
             serving: Serving::new(Drivers::new(health, staples, sources)),
             console: Observers::new(bootstrap, &metrics),

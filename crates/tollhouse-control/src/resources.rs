@@ -297,7 +297,11 @@ impl Resources {
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         self.documents.send_replace(Arc::clone(&self.fingerprints));
         let managers = Arc::clone(&self.secret_managers.0);
-        let changes = expand(&changes, &document).inspect(|change| managers.note(change));
+        let dangling = &mut self.dangling;
+        let changes = expand(&changes, &document).inspect(|change| {
+            managers.note(change);
+            dangling.note_of_document(change);
+        });
         Some(self.compiler.apply(changes.chain(of_shenyu)))
     }
 

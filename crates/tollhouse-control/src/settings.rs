@@ -75,6 +75,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
         limits: limits(bootstrap),
         server: server_token(bootstrap).to_owned(),
         brand: brand(bootstrap),
+        trace_in_errors: bootstrap.tracing.in_errors,
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
         on_client_half_close: match bootstrap.on_client_half_close {
             ClientHalfClose::Abort => HalfClose::Abort,

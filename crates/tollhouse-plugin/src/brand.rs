@@ -24,6 +24,18 @@ impl Brand {
         self.signed(title, signature)
     }
 
+    /// Returns the page of an error with the id of the request's trace, which clients can quote. The
+    /// imitated pages stay without it, because tools compare them.
+    #[must_use]
+    pub fn traced_error_page(self, title: &str, trace_id: &str) -> String {
+        match self {
+            Brand::Tollhouse => {
+                self.signed(title, &format!("<center>trace {trace_id}</center>\r\n"))
+            }
+            Brand::Apisix => self.error_page(title),
+        }
+    }
+
     /// Returns the HTML page of any other status, such as a redirect.
     #[must_use]
     pub fn page(self, title: &str) -> String {
@@ -52,7 +64,10 @@ mod tests {
         let own = Brand::Tollhouse.error_page("502 Bad Gateway");
         assert!(own.contains("<center>tollhouse</center>") && own.contains("502 Bad Gateway"));
         assert!(!own.contains("APISIX") && !own.contains("openresty"));
+        let traced = Brand::Tollhouse.traced_error_page("502 Bad Gateway", "4bf9");
+        assert!(traced.contains("<center>trace 4bf9</center>"), "{traced}");
         let imitated = Brand::Apisix.error_page("502 Bad Gateway");
+        assert_eq!(Brand::Apisix.traced_error_page("502 Bad Gateway", "4bf9"), imitated);
         assert!(imitated.ends_with("APISIX</a>.</em></p></body>\r\n</html>\r\n"));
         assert!(
             Brand::Apisix

@@ -12,6 +12,7 @@ mod http_client;
 mod kafka;
 mod logging;
 mod oidc;
+pub mod otlp;
 mod redis;
 mod shared;
 pub mod shenyu;
@@ -74,6 +75,7 @@ plugins! {
     opa::Opa,
     openid_connect::OpenidConnect,
     opentelemetry::Opentelemetry,
+    otlp_logger::OtlpLogger,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
     proxy_cache::ProxyCache,

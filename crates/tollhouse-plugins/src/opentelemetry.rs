@@ -47,7 +47,8 @@ use tollhouse_trace::{
 };
 
 use crate::shared::confs::defaults::defaults;
-use crate::spans::{Collector, Compression, Protocol, QueueBounds, ResourceValue, SpanExport};
+use crate::otlp::{Collector, CollectorTls, Compression, Protocol, ResourceValue};
+use crate::spans::{QueueBounds, SpanExport};
 
 /// Port of gRPC by convention.
 const GRPC_PORT: &str = ":4317";
@@ -473,6 +474,7 @@ fn collector(metadata: &Metadata) -> Collector {
         headers: request_headers.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
         timeout: Duration::from_secs(seconds),
         compression: Compression::None,
+        tls: CollectorTls::SYSTEM,
         resource,
     }
 }

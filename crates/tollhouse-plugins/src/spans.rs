@@ -1,9 +1,6 @@
-//! Export of spans to an OTLP collector, over HTTP (`http.rs`) and gRPC (`grpc.rs`), on the batch
-//! engine of the loggers: requests never wait, what waits is bounded, and losses are counted.
+//! Export of spans to an OTLP collector, on the batch engine of the loggers: requests never wait, what
+//! waits is bounded, and losses are counted.
 
-mod grpc;
-mod http;
-mod retry;
 #[cfg(test)]
 mod tests;
 
@@ -13,53 +10,13 @@ use std::time::Duration;
 use tollhouse_plugin::{Queues, Services};
 use tollhouse_trace::otlp::Origin;
 use tollhouse_trace::otlp::messages::collector::trace::v1::ExportTraceServiceResponse;
-use tollhouse_trace::{Attribute, AttributeValue, SpanBlock, SpanSink};
+use tollhouse_trace::{SpanBlock, SpanSink};
 
-use self::grpc::GrpcCollector;
-use self::http::HttpCollector;
 use crate::logging::batch::{
     Batches, Delivery, DeliveryError, Failure, Outlet, QueueOptions, Settings,
 };
 use crate::logging::pending::EntryKind;
-
-/// Tries of a batch. With pauses of 1, 2, 4, 8 and 16 seconds a collector may restart meanwhile.
-const TRIES_MAX: u64 = 6;
-
-/// Transport of OTLP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// `POST` with a protobuf body; by convention on port 4318.
-    Http,
-    /// gRPC; by convention on port 4317.
-    Grpc,
-}
-
-/// Compression of exported batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    None,
-    Gzip,
-}
-
-/// Value of a resource's attribute.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ResourceValue {
-    Text(String),
-    Number(i64),
-    Real(f64),
-    Flag(bool),
-}
-
-impl ResourceValue {
-    fn borrowed(&self) -> AttributeValue<'_> {
-        match self {
-            Self::Text(text) => AttributeValue::Text(text.as_bytes()),
-            Self::Number(number) => AttributeValue::Number(*number),
-            Self::Real(real) => AttributeValue::Real(*real),
-            Self::Flag(flag) => AttributeValue::Flag(*flag),
-        }
-    }
-}
+use crate::otlp::{Client, Collector, TRIES_MAX, Traces};
 
 /// Bounds of what waits for export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,21 +31,6 @@ pub struct QueueBounds {
     pub batch_time: Duration,
     /// Time without a new span after which a batch is sent.
     pub idle_time: Duration,
-}
-
-/// Collector and what is sent to it.
-#[derive(Debug, Clone)]
-pub struct Collector {
-    /// URL with scheme; over HTTP with the path of the signal.
-    pub endpoint: String,
-    pub protocol: Protocol,
-    /// Header lines of every export, such as credentials.
-    pub headers: Vec<(String, String)>,
-    /// Timeout of one export.
-    pub timeout: Duration,
-    pub compression: Compression,
-    /// Attributes of the resource; of equal names the first counts.
-    pub resource: Vec<(String, ResourceValue)>,
 }
 
 /// Opens the export of spans to `collector`. Nothing is connected before the first batch.
@@ -137,24 +79,13 @@ impl SpanSink for SpanExport {
 /// Delivery of blocks as OTLP requests.
 struct Exporter {
     origin: Origin,
-    transport: Transport,
+    client: Client,
     queues: Arc<Queues>,
-}
-
-enum Transport {
-    Http(HttpCollector),
-    Grpc(GrpcCollector),
 }
 
 impl Exporter {
     fn new(collector: &Collector, queues: Arc<Queues>) -> Self {
-        let resource = collector.resource.iter();
-        let resource = resource.map(|(name, value)| Attribute { name, value: value.borrowed() });
-        let transport = match collector.protocol {
-            Protocol::Http => Transport::Http(HttpCollector::new(collector)),
-            Protocol::Grpc => Transport::Grpc(GrpcCollector::new(collector)),
-        };
-        Self { origin: Origin::new(resource), transport, queues }
+        Self { origin: collector.origin(), client: Client::new(collector), queues }
     }
 
     /// Counts the spans of a batch that the collector answered. It may have rejected some of them.
@@ -179,12 +110,7 @@ impl Delivery for Exporter {
     }
 
     async fn deliver(&self, batch: &[SpanBlock]) -> Result<(), Failure> {
-        let request = self.origin.request(batch);
-        let answered = match &self.transport {
-            Transport::Http(collector) => collector.export(&request).await,
-            Transport::Grpc(collector) => collector.export(request).await,
-        };
-        match answered {
+        match self.client.export::<Traces>(self.origin.request(batch)).await {
             Ok(answer) => {
                 self.count(batch.iter().map(SpanBlock::spans).sum(), answer);
                 Ok(())

@@ -94,7 +94,7 @@ fn every_example_is_a_good_conf() {
 }
 
 /// Those that ask other servers or write files, which is no matter of numbers.
-const OUTSIDE: [&str; 19] = [
+const OUTSIDE: [&str; 20] = [
     "clickhouse-logger",
     "datadog",
     "elasticsearch-logger",
@@ -107,6 +107,7 @@ const OUTSIDE: [&str; 19] = [
     "loggly",
     "loki-logger",
     "opa",
+    "otlp-logger",
     "proxy-mirror",
     "sls-logger",
     "splunk-hec-logging",

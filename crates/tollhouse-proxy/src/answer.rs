@@ -9,3 +9,4 @@ pub(crate) mod keep_alive;
 pub(crate) mod own;
 mod page;
 pub(crate) mod server_options;
+mod trace_line;

@@ -34,6 +34,8 @@ pub struct Settings {
     pub brand: Brand,
     /// Whether `X-APISIX-Upstream-Status` is sent with every status, and not only with 5xx.
     pub show_upstream_status: bool,
+    /// Whether error responses have the id of the request's trace.
+    pub trace_in_errors: bool,
     /// Peers whose forwarding headers are trusted; `None` if not configured.
     pub trusted_addresses: Option<Vec<IpNet>>,
     /// Detection of the client's address behind other proxies.

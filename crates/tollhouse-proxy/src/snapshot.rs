@@ -54,6 +54,14 @@ impl Snapshot {
     pub(crate) fn upstream(&self, slot: u32) -> Option<&UpstreamEntry> {
         self.upstreams.get(slot).and_then(Option::as_deref)
     }
+
+    /// Returns the routes whose requests are counted: those of the configuration, and those of
+    /// ShenYu's rules.
+    pub fn counted_routes(&self) -> impl Iterator<Item = &Arc<RouteEntry>> {
+        let shenyu = self.shenyu.iter();
+        let of_shenyu = shenyu.flat_map(|table| table.targets.iter().chain([&table.entry]));
+        self.router.values().chain(of_shenyu)
+    }
 }
 
 /// A compiled route. With many routes, a request finds its entry in no processor cache; therefore

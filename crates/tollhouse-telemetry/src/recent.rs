@@ -114,8 +114,10 @@ pub struct RecentRequest {
     pub attempts: [Option<RecentAttempt>; ATTEMPTS_MAX],
     /// Number of attempts, including those not listed.
     pub attempt_count: u32,
-    /// Id of the trace, if its spans were exported.
+    /// Id of the trace, if there is one.
     pub trace_id: Option<[u8; 16]>,
+    /// Whether the spans of the trace were exported.
+    pub is_trace_recorded: bool,
 }
 
 impl RecentRequest {
@@ -228,6 +230,7 @@ pub(crate) mod tests {
             attempts: [None; ATTEMPTS_MAX],
             attempt_count: 0,
             trace_id: None,
+            is_trace_recorded: false,
         }
     }
 

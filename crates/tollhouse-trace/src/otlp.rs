@@ -1,7 +1,9 @@
 //! Conversion of records to the messages of OTLP 1.x.
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{
     ResourceSpans, ScopeSpans, Span, Status, span, status,
@@ -55,6 +57,24 @@ impl Origin {
             resource_spans: vec![ResourceSpans {
                 resource: Some(self.resource.clone()),
                 scope_spans: vec![scope_spans],
+                schema_url: String::new(),
+            }],
+        }
+    }
+}
+
+impl Origin {
+    /// Returns the request that exports these log records.
+    pub fn logs(&self, records: Vec<LogRecord>) -> ExportLogsServiceRequest {
+        let scope_logs = ScopeLogs {
+            scope: Some(self.scope.clone()),
+            log_records: records,
+            schema_url: String::new(),
+        };
+        ExportLogsServiceRequest {
+            resource_logs: vec![ResourceLogs {
+                resource: Some(self.resource.clone()),
+                scope_logs: vec![scope_logs],
                 schema_url: String::new(),
             }],
         }

@@ -53,6 +53,12 @@ const GO_TOOLS: &[GoTool] = &[
         reason: "a suite of conformance for HTTP/2",
     },
     GoTool {
+        name: "jaeger",
+        module: "github.com/jaegertracing/jaeger/cmd/jaeger",
+        version: "v1.76.0",
+        reason: "a backend of traces, whose query API shows those of the gateway",
+    },
+    GoTool {
         name: "pebble",
         module: "github.com/letsencrypt/pebble/v2/cmd/pebble",
         version: PEBBLE_VERSION,
@@ -80,7 +86,11 @@ const GO_PROGRAMS: &[GoProgram] = &[
     },
     GoProgram {
         name: "otel-collector",
-        reason: "OpenTelemetry's collector, which receives spans of the gateway",
+        reason: "OpenTelemetry's collector, which receives spans, logs and metrics of the gateway",
+    },
+    GoProgram {
+        name: "prometheus-rules",
+        reason: "the engine of Prometheus, which evaluates an alert over native histograms",
     },
     GoProgram {
         name: "prometheus-scrape",

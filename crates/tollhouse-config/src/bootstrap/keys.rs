@@ -509,8 +509,17 @@ keys! {
         "Timeout of an export. Variables `OTEL_EXPORTER_OTLP_TRACES_TIMEOUT` and `OTEL_EXPORTER_OTLP_TIMEOUT`, in \
          milliseconds.";
     tracing.compression: CompressionName,
-        "Compression of exports over HTTP. Variables `OTEL_EXPORTER_OTLP_TRACES_COMPRESSION` and \
+        "Compression of exports. Variables `OTEL_EXPORTER_OTLP_TRACES_COMPRESSION` and \
          `OTEL_EXPORTER_OTLP_COMPRESSION`.";
+    tracing.tls.ca: OptionalPath,
+        "CA certificates of the collector, PEM, instead of those that the system trusts. Variables \
+         `OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE` and `OTEL_EXPORTER_OTLP_CERTIFICATE`.";
+    tracing.tls.cert: OptionalPath,
+        "Client certificate chain for the collector, PEM. Variables \
+         `OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`.";
+    tracing.tls.key: OptionalPath,
+        "Private key of that certificate, PEM. Variables `OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY` and \
+         `OTEL_EXPORTER_OTLP_CLIENT_KEY`.";
     tracing.sampler: SamplerName,
         "Rule by which requests are recorded. The `parentbased` ones follow the decision that a request carries, \
          so that a trace is recorded whole; without one, the rest of the name says. Requests that are not recorded \
@@ -529,6 +538,9 @@ keys! {
     tracing.plugin_spans: Switch,
         "Whether each plugin gets spans of its own for the time that it took in a phase. They make a trace several \
          times as large; for finding a slow plugin.";
+    tracing.in_errors: Switch,
+        "Whether responses that the gateway makes for errors have the id of their trace, in the header `X-Trace-Id` and \
+         on HTML pages, so that clients can quote it. Pages that imitate APISIX's and JSON bodies stay as they are.";
     tracing.queue_spans: Slots<1, QUEUE_SPANS_MAX>,
         "Spans that wait for export at most. Further ones are dropped, and counted by `tollhouse_spans_lost_total`. \
          Variable `OTEL_BSP_MAX_QUEUE_SIZE`.";

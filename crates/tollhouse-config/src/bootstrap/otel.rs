@@ -19,7 +19,7 @@ pub(super) struct Given {
 type Convert = fn(&str) -> Option<Value>;
 
 /// Variables by key; the first one that is set counts.
-const VARIABLES: [(&str, &[&str], Convert); 13] = [
+const VARIABLES: [(&str, &[&str], Convert); 16] = [
     ("tracing.enabled", &["OTEL_TRACES_EXPORTER"], exports),
     (
         "tracing.protocol",
@@ -39,6 +39,21 @@ const VARIABLES: [(&str, &[&str], Convert); 13] = [
     (
         "tracing.compression",
         &["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
+        text,
+    ),
+    (
+        "tracing.tls.ca",
+        &["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+        text,
+    ),
+    (
+        "tracing.tls.cert",
+        &["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
+        text,
+    ),
+    (
+        "tracing.tls.key",
+        &["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
         text,
     ),
     ("tracing.sampler", &["OTEL_TRACES_SAMPLER"], text),
@@ -137,6 +152,9 @@ mod tests {
             ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,broken"),
             ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
             ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/etc/own.pem"),
+            ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "/etc/own.key"),
             ("OTEL_PROPAGATORS", "tracecontext,baggage,b3multi"),
             ("OTEL_BSP_SCHEDULE_DELAY", "1000"),
         ];
@@ -149,6 +167,9 @@ mod tests {
         assert_eq!((tracing.headers["api-key"].as_str(), tracing.headers.len()), (Some("a b"), 2));
         assert_eq!((tracing.timeout.as_millis(), tracing.batch_time.as_millis()), (2500, 1000));
         assert_eq!((tracing.service_name.as_str(), tracing.resource.len()), ("edge", 1));
+        let tls = [&tracing.tls.ca, &tracing.tls.cert, &tracing.tls.key].map(|it| it.as_deref());
+        let expected = ["/etc/ca.pem", "/etc/own.pem", "/etc/own.key"];
+        assert_eq!(tls, expected.map(|path| Some(std::path::Path::new(path))));
         assert_eq!(tracing.sampler, SpanSampler::ParentRatio);
         assert!((tracing.ratio - 0.25).abs() < 1e-9);
         assert_eq!(tracing.propagators, [Propagation::TraceContext, Propagation::B3Multi]);

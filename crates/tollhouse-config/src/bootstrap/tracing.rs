@@ -1,5 +1,6 @@
 //! Settings of tracing, their defaults and checks.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ pub struct Tracing {
     pub headers: Map<String, Value>,
     pub timeout: Duration,
     pub compression: Compression,
+    pub tls: CollectorTls,
     pub sampler: SpanSampler,
     /// Share of traces that samplers by ratio record.
     pub ratio: f64,
@@ -25,6 +27,8 @@ pub struct Tracing {
     pub propagators: Vec<Propagation>,
     /// Whether plugins get spans of their own.
     pub plugin_spans: bool,
+    /// Whether error responses have the id of the request's trace.
+    pub in_errors: bool,
     /// Spans that wait for export at most.
     pub queue_spans: usize,
     /// Spans at which a batch is sent at once.
@@ -42,17 +46,30 @@ impl Default for Tracing {
             headers: Map::new(),
             timeout: Duration::from_secs(10),
             compression: Compression::None,
+            tls: CollectorTls::default(),
             sampler: SpanSampler::ParentAlways,
             ratio: 1.0,
             service_name: "tollhouse".to_owned(),
             resource: Map::new(),
             propagators: vec![Propagation::TraceContext],
             plugin_spans: false,
+            in_errors: true,
             queue_spans: 2048,
             batch_spans: 512,
             batch_time: Duration::from_secs(5),
         }
     }
+}
+
+/// TLS of the connections to a collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CollectorTls {
+    /// CA certificates, PEM, that replace those of the system.
+    pub ca: Option<PathBuf>,
+    /// Client certificate chain, PEM.
+    pub cert: Option<PathBuf>,
+    /// Private key of the client certificate, PEM.
+    pub key: Option<PathBuf>,
 }
 
 /// Transport of OTLP.
@@ -117,12 +134,17 @@ fn authority_and_path(url: &str) -> Option<(&str, &str)> {
 
 /// Reports settings that do not fit together.
 pub(super) fn check(tracing: &Tracing, problems: &mut Problems) {
-    let mut warn = |name: &str, reason: &str, hint: &str| {
-        problems.push(Problem::warning(name, reason).with_hint(hint));
-    };
     if !tracing.enabled {
         return;
     }
+    if tracing.tls.cert.is_some() != tracing.tls.key.is_some() {
+        let hint = "set both tracing.tls.cert and tracing.tls.key, or neither";
+        let reason = "a certificate and its key must be set together";
+        problems.push(Problem::error("tracing.tls", reason).with_hint(hint));
+    }
+    let mut warn = |name: &str, reason: &str, hint: &str| {
+        problems.push(Problem::warning(name, reason).with_hint(hint));
+    };
     let url = tracing.url();
     let (authority, path) = authority_and_path(&url).unwrap_or_default();
     match tracing.protocol {
@@ -142,10 +164,13 @@ pub(super) fn check(tracing: &Tracing, problems: &mut Problems) {
         SpanProtocol::Grpc if !path.is_empty() => {
             warn("tracing.endpoint", "gRPC ignores the path", "leave the path out");
         }
-        SpanProtocol::Grpc if tracing.compression == Compression::Gzip => {
-            warn("tracing.compression", "applies to http/protobuf only", "leave it out");
-        }
         SpanProtocol::Http | SpanProtocol::Grpc => {}
+    }
+    let tls = &tracing.tls;
+    let has_tls = tls.ca.is_some() || tls.cert.is_some();
+    if has_tls && url.starts_with("http://") {
+        let hint = "write https:// in tracing.endpoint, or leave tracing.tls out";
+        warn("tracing.tls", "the collector is asked without TLS", hint);
     }
     let is_by_ratio = matches!(tracing.sampler, SpanSampler::Ratio | SpanSampler::ParentRatio);
     if tracing.ratio < 1.0 && !is_by_ratio {
@@ -194,6 +219,13 @@ mod tests {
             it.endpoint = Some("http://c:4318".into());
         };
         assert!(found(grpc).contains("4318"));
+        assert!(found(|it| it.tls.cert = Some("c.pem".into())).contains("its key must be set"));
+        assert!(found(|it| it.tls.ca = Some("ca.pem".into())).contains("without TLS"));
+        let encrypted = |it: &mut Tracing| {
+            it.endpoint = Some("https://c".into());
+            it.tls.ca = Some("ca.pem".into());
+        };
+        assert_eq!(found(encrypted), "");
         assert!(found(|it| it.ratio = 0.1).contains("tracing.ratio"));
         assert!(found(|it| it.batch_spans = 4096).contains("tracing.batch_spans"));
     }

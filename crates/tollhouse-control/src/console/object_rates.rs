@@ -95,7 +95,7 @@ fn read_counts(
     let reader = CountReader { metrics, counted };
     match counted {
         Counted::Routes => {
-            let routes = snapshot.router.values().map(|entry| (entry, entry.number));
+            let routes = snapshot.counted_routes().map(|entry| (entry, entry.number));
             reader.read(routes.collect(), |entry| entry.route.id.to_string())
         }
         Counted::Upstreams => {

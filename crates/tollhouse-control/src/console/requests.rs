@@ -57,6 +57,8 @@ fn row(request: &RecentRequest) -> Value {
         let node = it.node.to_string();
         Some(json!({ "node": node, "status": it.status, "code": code, "took_ms": took_ms }))
     });
+    let trace_id = request.trace_id.map(hex);
+    let trace_id = trace_id.as_deref();
     json!({
         "id": format!("{:x}", request.id),
         "at_ms": request.unix_ms,
@@ -74,7 +76,9 @@ fn row(request: &RecentRequest) -> Value {
         "attempt_count": request.attempt_count,
         "plugin": request.plugin.text(),
         "cause": request.cause.text(),
-        "trace_id": request.trace_id.map(hex),
+        "trace_id": trace_id.filter(|_| request.is_trace_recorded),
+        // Backends do not have this one; it is in the access log, and in responses to clients.
+        "unrecorded_trace_id": trace_id.filter(|_| !request.is_trace_recorded),
         "error": request.code.map(|code| json!({
             "code": code.text(),
             "origin": code.origin().text(),
@@ -120,6 +124,7 @@ mod tests {
             attempts,
             attempt_count: 1,
             trace_id: Some([0xab; 16]),
+            is_trace_recorded: true,
         }
     }
 
@@ -161,5 +166,8 @@ mod tests {
         });
         assert_eq!(row["attempts"], json!([attempt]));
         assert_eq!(row["trace_id"], json!("ab".repeat(16)));
+        let unrecorded = super::row(&RecentRequest { is_trace_recorded: false, ..request() });
+        assert_eq!(unrecorded["trace_id"], Value::Null);
+        assert_eq!(unrecorded["unrecorded_trace_id"], json!("ab".repeat(16)));
     }
 }

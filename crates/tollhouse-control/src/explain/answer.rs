@@ -261,5 +261,7 @@ fn node_line(node: &Node) -> Value {
         "port": node.port(),
         "weight": node.weight(),
         "status": node.health().status,
+        // Failed attempts in a row, which count whatever the checks say.
+        "failures": node.failure_streak().map(|streak| streak.failures),
     })
 }

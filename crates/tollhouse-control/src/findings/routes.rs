@@ -104,7 +104,7 @@ fn requests<'a>(
     if ids.is_empty() {
         return HashMap::new();
     }
-    let routes = facts.snapshot.router.values();
+    let routes = facts.snapshot.counted_routes();
     let routes: Vec<_> = routes.filter(|entry| ids.contains(entry.route.id.as_str())).collect();
     let numbers = routes.iter().map(|entry| entry.number);
     let totals = facts.metrics.object_requests(Counted::Routes, numbers);

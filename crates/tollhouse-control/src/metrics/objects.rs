@@ -7,7 +7,7 @@ use tollhouse_telemetry::objects_page::{RouteLabels, UpstreamLabels};
 
 /// Routes in service.
 pub(super) fn routes(snapshot: &Snapshot) -> impl Iterator<Item = RouteLabels<'_>> {
-    snapshot.router.values().map(move |entry| RouteLabels {
+    snapshot.counted_routes().map(move |entry| RouteLabels {
         number: entry.number,
         route: entry.id.as_str(),
         service: text(entry.route.service_id.as_ref()),

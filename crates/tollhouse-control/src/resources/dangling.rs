@@ -1,6 +1,6 @@
-//! Detection of references to missing objects in a store, and of objects without references. The
-//! Admin API refuses to create the former, but external writers of the store have no such check. The
-//! data plane decides how it answers requests for such an object.
+//! Detection of references to missing objects in a store, and of objects without references in a store
+//! or document. The Admin API refuses to create the former, but external writers of the store have no
+//! such check. The data plane decides how it answers requests for such an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,23 +39,43 @@ pub struct Dangling {
     problems: BTreeMap<(Path, Path), Problem>,
     /// Objects that no other refers to, of kinds that are used by others.
     unused: BTreeSet<Path>,
+    missing: Missing,
     version: u64,
+}
+
+/// Treatment of references to missing objects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Missing {
+    #[default]
+    Reported,
+    /// The reader of documents has reported them.
+    AlreadyReported,
 }
 
 impl Dangling {
     /// Records changes. Each costs as much as the references from and to its object.
     pub fn note(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Upsert { kind, id, value, .. } => {
-                    let path = path_of(*kind, id);
-                    let named = value.as_ref().map(named_objects).unwrap_or_default();
-                    self.put(path, named);
-                }
-                Change::Delete { kind, id } => self.remove(&path_of(*kind, id)),
-                // Only documents withhold objects, and their references are not checked here.
-                Change::Withheld { .. } | Change::Move { .. } | Change::Shenyu(_) => {}
+        changes.iter().for_each(|change| self.note_one(change));
+    }
+
+    /// Records a change of a document, whose missing objects were reported when it was read.
+    pub fn note_of_document(&mut self, change: &Change) {
+        self.missing = Missing::AlreadyReported;
+        self.note_one(change);
+    }
+
+    fn note_one(&mut self, change: &Change) {
+        match change {
+            Change::Upsert { kind, id, value, .. } => {
+                let path = path_of(*kind, id);
+                let named = value.as_ref().map(named_objects).unwrap_or_default();
+                self.put(path, named);
             }
+            Change::Withheld { kind, id, rest, .. } => {
+                self.put(path_of(*kind, id), named_objects(rest));
+            }
+            Change::Delete { kind, id } => self.remove(&path_of(*kind, id)),
+            Change::Move { .. } | Change::Shenyu(_) => {}
         }
     }
 
@@ -136,6 +156,9 @@ impl Dangling {
     }
 
     fn missed(&mut self, from: Path, target: Path) {
+        if self.missing == Missing::AlreadyReported {
+            return;
+        }
         let problem = Problem::error(&*from, format!("refers to {target}, which does not exist"))
             .with_hint("create that object, or refer to another one");
         self.problems.insert((from, target), problem);
@@ -184,6 +207,24 @@ mod tests {
             assert_eq!(unused.first.join(", "), expected);
             assert_eq!(unused.count, unused.first.len());
         }
+    }
+
+    #[test]
+    fn documents_are_asked_for_unused_objects_only() {
+        let mut dangling = Dangling::default();
+        dangling.note_of_document(&put(Kind::Upstream, "7", json!({})));
+        dangling.note_of_document(&put(Kind::Route, "1", json!({"upstream_id": "missing"})));
+        assert_eq!((dangling.problems().count(), dangling.unused().count), (0, 1));
+        // An object that cannot be read still refers to others.
+        let rest = json!({"uri": null, "upstream_id": "7"});
+        let id = Id::new("2");
+        dangling.note_of_document(&Change::Withheld {
+            kind: Kind::Route,
+            id,
+            rest,
+            path: String::new(),
+        });
+        assert_eq!(dangling.unused().count, 0);
     }
 
     #[test]

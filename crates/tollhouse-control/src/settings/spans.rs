@@ -1,14 +1,17 @@
 //! Tracing of the process: the tracer that cores use, and the export behind it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::Value;
 use tollhouse_config::bootstrap::{self as config, Propagation, SpanProtocol, SpanSampler};
 use tollhouse_plugin::Services;
-use tollhouse_plugins::spans::{
-    Collector, Compression, Protocol, QueueBounds, ResourceValue, SpanExport,
+use tollhouse_plugins::otlp::{
+    ClientIdentity, Collector, CollectorTls, Compression, Protocol, ResourceValue,
 };
+use tollhouse_plugins::spans::{QueueBounds, SpanExport};
 use tollhouse_trace::{Propagator, Propagators, Ratio, Root, Sampler, Tracer};
 
 /// Time that the last spans get when the process ends. A collector answers within milliseconds; one
@@ -23,9 +26,12 @@ pub struct Spans {
 
 impl Spans {
     /// Opens the export. Nothing is connected before the first span.
-    pub fn open(settings: &config::Tracing, services: &Services) -> Self {
+    ///
+    /// # Errors
+    /// If a certificate for the collector cannot be used.
+    pub fn open(settings: &config::Tracing, services: &Services) -> anyhow::Result<Self> {
         if !settings.enabled {
-            return Self::default();
+            return Ok(Self::default());
         }
         let bounds = QueueBounds {
             name: "tracing",
@@ -34,14 +40,14 @@ impl Spans {
             batch_time: settings.batch_time,
             idle_time: settings.batch_time,
         };
-        let export = tollhouse_plugins::spans::open(&collector(settings), &bounds, services);
+        let export = tollhouse_plugins::spans::open(&collector(settings)?, &bounds, services);
         let tracer = Tracer {
             sampler: sampler(settings),
             propagators: propagators(&settings.propagators),
             has_inner_spans: settings.plugin_spans,
             sink: Arc::<SpanExport>::clone(&export),
         };
-        Self { running: Some((Arc::new(tracer), export)) }
+        Ok(Self { running: Some((Arc::new(tracer), export)) })
     }
 
     /// Tracer of this process; `None` if tracing is off.
@@ -58,10 +64,10 @@ impl Spans {
     }
 }
 
-fn collector(settings: &config::Tracing) -> Collector {
+fn collector(settings: &config::Tracing) -> anyhow::Result<Collector> {
     let headers = settings.headers.iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Collector {
+    Ok(Collector {
         endpoint: settings.url(),
         protocol: match settings.protocol {
             SpanProtocol::Http => Protocol::Http,
@@ -73,8 +79,26 @@ fn collector(settings: &config::Tracing) -> Collector {
             config::Compression::None => Compression::None,
             config::Compression::Gzip => Compression::Gzip,
         },
+        tls: collector_tls(&settings.tls)?,
         resource: resource(settings),
-    }
+    })
+}
+
+/// Reads the certificates for connections to the collector.
+fn collector_tls(settings: &config::CollectorTls) -> anyhow::Result<CollectorTls> {
+    let read = |name: &str, path: Option<&Path>| {
+        let pem = |path: &Path| {
+            std::fs::read_to_string(path)
+                .with_context(|| format!("{name}: {} cannot be read", path.display()))
+        };
+        path.map(pem).transpose()
+    };
+    let ca = read("tracing.tls.ca", settings.ca.as_deref())?;
+    let certificate = read("tracing.tls.cert", settings.cert.as_deref())?;
+    let key = read("tracing.tls.key", settings.key.as_deref())?;
+    let identity =
+        certificate.zip(key).map(|(certificate, key)| ClientIdentity { certificate, key });
+    CollectorTls::new(ca, identity).context("tracing.tls cannot be used")
 }
 
 fn sampler(settings: &config::Tracing) -> Sampler {

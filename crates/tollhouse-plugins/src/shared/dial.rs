@@ -1,7 +1,7 @@
 //! Connections to other services, such as log servers, policy servers and brokers.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tollhouse_net::Stream;
 use tollhouse_net::connect::{self, ClientTls};
@@ -9,8 +9,33 @@ use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verification {
+    /// A certificate of the system's authorities.
     System,
     Off,
+    /// A certificate of own authorities, with or without a client certificate.
+    Own(OwnConnector),
+}
+
+/// Index of a connector that [`own`] has made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct OwnConnector(usize);
+
+/// Connectors with own authorities or client certificates. There are a few, from the bootstrap file.
+static OWN: Mutex<Vec<&'static Connector>> = Mutex::new(Vec::new());
+
+/// Returns the verification for these authorities, with a client certificate (PEM chain, PEM key) or
+/// without. Its memory is never freed.
+///
+/// # Errors
+/// If certificate, key or authorities are unusable.
+pub(crate) fn own(
+    client: Option<(&str, &str)>,
+    trust: Trust<'_>,
+) -> Result<Verification, TlsError> {
+    let connector = Box::leak(Box::new(tls::connector(client, trust)?));
+    let mut all = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(connector);
+    Ok(Verification::Own(OwnConnector(all.len() - 1)))
 }
 
 impl From<bool> for Verification {
@@ -50,6 +75,10 @@ fn connector(verification: Verification) -> io::Result<&'static Connector> {
     let connector = match verification {
         Verification::System => VERIFYING.get_or_init(|| open(Trust::System)),
         Verification::Off => TRUSTING.get_or_init(|| open(Trust::Anybody)),
+        Verification::Own(OwnConnector(index)) => {
+            let all = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(all[index]);
+        }
     };
     connector.as_ref().map_err(io::Error::other)
 }

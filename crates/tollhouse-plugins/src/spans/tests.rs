@@ -16,7 +16,8 @@ use tollhouse_trace::otlp::messages::collector::trace::v1::{
 use tollhouse_trace::otlp::messages::trace::v1::Span;
 use tollhouse_trace::{SpanBlock, SpanContext, SpanHead, SpanKind, SpanSink, SpanStatus};
 
-use super::{Collector, Compression, Protocol, QueueBounds, ResourceValue, SpanExport, open};
+use super::{Collector, QueueBounds, SpanExport, Traces, open};
+use crate::otlp::{CollectorTls, Compression, Protocol, ResourceValue, Signal};
 
 /// Request that a collector received: its head and the decoded message.
 struct Received {
@@ -88,6 +89,7 @@ fn to(endpoint: String) -> Collector {
         headers: vec![("api-key".into(), "secret".into())],
         timeout: Duration::from_secs(5),
         compression: Compression::None,
+        tls: CollectorTls::SYSTEM,
         resource: vec![("service.name".into(), ResourceValue::Text("edge".into()))],
     }
 }
@@ -246,9 +248,29 @@ async fn spans_travel_over_grpc_too() {
     // Unavailable at first, then accepted.
     for _ in 0..2 {
         let seen = received.recv().await.expect("a request");
-        assert!(seen.head.starts_with(super::grpc::METHOD), "{}", seen.head);
+        assert!(seen.head.starts_with(Traces::METHOD), "{}", seen.head);
         assert!(seen.head.contains("\"api-key\": \"secret\""), "{}", seen.head);
         assert_eq!(seen.spans().len(), 2);
     }
     assert_eq!((services.queues.spans_exported(), services.queues.spans_lost()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_hangs_for_an_hour_costs_bounded_memory_and_every_drop_is_counted() {
+    // Connections wait in the backlog of the kernel, and no answer comes.
+    let hung = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/v1/traces", hung.local_addr().expect("an address"));
+    let (export, services) = export(&to(url));
+    let (per_second, seconds) = (20, 3_600);
+    let waiting = || services.queues.lengths().iter().map(|it| it.entries).sum::<usize>();
+    let began = tokio::time::Instant::now();
+    for _ in 0..seconds {
+        export.take(block(per_second));
+        assert!(waiting() <= BOUNDS.spans_max, "{} spans wait", waiting());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(began.elapsed() >= Duration::from_secs(3_600));
+    let lost = usize::try_from(services.queues.spans_lost()).expect("a count");
+    assert_eq!(lost + waiting(), per_second * seconds);
+    assert_eq!(services.queues.spans_exported(), 0);
 }

@@ -37,7 +37,7 @@ pub(crate) async fn answer(
             (status, JSON, body.into_bytes())
         }
         None => {
-            let (content_type, page) = page::for_code(cx.worker, code);
+            let (content_type, page) = page::for_code(cx, code);
             (code.status(), content_type, page)
         }
     };
@@ -133,14 +133,14 @@ pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
 /// can be relied on.
 pub(crate) async fn refuse(cx: &mut Exchange<'_>, error: GatewayError) {
     note(cx, error.code);
-    let (content_type, page) = page::for_code(cx.worker, error.code);
+    let (content_type, page) = page::for_code(cx, error.code);
     let none = HeaderEdits::default();
     let head = OwnHead {
         status: final_status(error.code.status()),
         content_type,
         framing: Framing::Length(page.len() as u64),
         connection: ConnectionNote::Close,
-        edits: [&none, &none],
+        edits: [&none, &none, &none],
     };
     let state = &mut *cx.state;
     head::write_own(cx.worker, &mut state.out_down, &head);

@@ -70,7 +70,7 @@ pub(crate) struct OwnHead<'a> {
     pub framing: Framing,
     pub connection: ConnectionNote,
     /// Further header lines; they replace lines with equal names.
-    pub edits: [&'a HeaderEdits; 2],
+    pub edits: [&'a HeaderEdits; 3],
 }
 
 /// Writes `head` into `out`, replacing its content.

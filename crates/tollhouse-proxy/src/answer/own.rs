@@ -10,7 +10,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::call::{self, Refusal};
 use super::delivery::{Outgoing, final_status, seems_open};
 use super::head::{self, OwnHead};
-use super::{keep_alive, page};
+use super::{keep_alive, page, trace_line};
 use crate::connection::after::After;
 use crate::exchange::Exchange;
 use crate::grpc;
@@ -44,7 +44,7 @@ pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<
     // An error with only a status gets the gateway's error page.
     let is_page = prepared.kind == Kind::StatusOnly && prepared.status >= 400;
     if is_page {
-        prepared.body = page::html(cx.worker, prepared.status);
+        prepared.body = page::html(cx, prepared.status);
     }
     let content_type = if is_page { page::HTML } else { prepared.content_type() };
     let answer = OwnAnswer {
@@ -89,7 +89,7 @@ pub(crate) async fn send(
         Ok((status, body)) => (answer, status, body),
         Err(code) => {
             cx.state.record.code = Some(code);
-            (none, refusal) = (HeaderEdits::default(), page::for_code(cx.worker, code));
+            (none, refusal) = (HeaderEdits::default(), page::for_code(cx, code));
             let (content_type, page) = (refusal.0, &refusal.1[..]);
             let (status, declared_bytes) = (code.status(), Some(page.len() as u64));
             let refused = OwnAnswer {
@@ -103,6 +103,7 @@ pub(crate) async fn send(
             (refused, status, Cow::Borrowed(page))
         }
     };
+    let trace = trace_line::line(cx, status);
     if call::is_to_be_translated(cx, status, answer.headers) {
         let refusal = Refusal { status, content_type: answer.content_type, body: &body };
         let headers = call::lines(cx, answer.headers, refusal);
@@ -114,11 +115,11 @@ pub(crate) async fn send(
             declared_bytes: Some(0),
             must_close: answer.must_close,
         };
-        write(cx, after, &translated, 200, Cow::Borrowed(&[])).await;
+        write(cx, after, &trace, &translated, 200, Cow::Borrowed(&[])).await;
         // Logs and metrics keep the HTTP status, because it tells the kind of failure.
         cx.state.record.status = status;
     } else {
-        write(cx, after, &answer, status, body).await;
+        write(cx, after, &trace, &answer, status, body).await;
     }
     after
 }
@@ -126,6 +127,7 @@ pub(crate) async fn send(
 async fn write(
     cx: &mut Exchange<'_>,
     after: After,
+    trace: &HeaderEdits,
     answer: &OwnAnswer<'_>,
     status: u16,
     body: Cow<'_, [u8]>,
@@ -142,7 +144,7 @@ async fn write(
         content_type: answer.content_type,
         framing: delivery.framing,
         connection: keep_alive::note(after, state.head.version),
-        edits: [answer.headers, &state.plugins.response_edits],
+        edits: [trace, answer.headers, &state.plugins.response_edits],
     };
     head::write_own(cx.worker, &mut state.out_down, &head);
     let body: &[u8] = if delivery.has_body { &body } else { &[] };

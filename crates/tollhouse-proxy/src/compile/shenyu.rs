@@ -14,6 +14,7 @@ use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Ter
 use tollhouse_telemetry::labels::ShenyuType;
 
 use super::Compiler;
+use super::numbers::Numbers;
 use super::upstreams::Upstreams;
 use crate::l4::table::StreamEntry;
 use crate::plugins::Chain as PluginChain;
@@ -25,6 +26,10 @@ use crate::snapshot::{
 
 /// Prefix of the ids of ShenYu's routes in logs and metrics; the id of the rule follows.
 const ROUTE: &str = "shenyu";
+
+/// Id under which the number of the chain's own route is kept. Neither a route of the configuration nor
+/// a rule can have it.
+const UNROUTED: &str = "shenyu/";
 
 /// Change of an object of ShenYu.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,9 +148,11 @@ impl Compiler {
             self.snapshot.shenyu = None;
             return;
         };
-        let routes = routes(&chain, &before, &mut self.upstreams);
+        let routes = routes(&chain, &before, &mut self.upstreams, &mut self.numbers);
         let targets: Box<[_]> = routes.iter().map(|(_, route)| Arc::clone(route)).collect();
-        let entry = Arc::new(chain_route(&chain, &targets));
+        let mut entry = chain_route(&chain, &targets);
+        entry.number = self.numbers.number_for(&Id::new(UNROUTED));
+        let entry = Arc::new(entry);
         let table = ShenyuTable { chain, comes_first, entry, targets };
         self.snapshot.shenyu = Some(Arc::new(table));
         let place = |target: &Arc<Destination>| Arc::as_ptr(target).addr();
@@ -200,10 +207,15 @@ fn routes(
     chain: &Chain,
     before: &Routes,
     upstreams: &mut Upstreams,
+    numbers: &mut Numbers,
 ) -> Vec<(Arc<Destination>, Arc<RouteEntry>)> {
-    let route = |to: &Arc<Destination>| match before.get(&Arc::as_ptr(to).addr()) {
-        Some((_, route)) => (Arc::clone(to), Arc::clone(route)),
-        None => (Arc::clone(to), Arc::new(target(to, chain.terms(), upstreams))),
+    let route = |to: &Arc<Destination>| {
+        if let Some((_, route)) = before.get(&Arc::as_ptr(to).addr()) {
+            return (Arc::clone(to), Arc::clone(route));
+        }
+        let mut route = target(to, chain.terms(), upstreams);
+        route.number = numbers.number_for(&route.id);
+        (Arc::clone(to), Arc::new(route))
     };
     chain.targets().iter().map(route).collect()
 }

@@ -58,8 +58,11 @@ fn note(cx: &Exchange<'_>, finished: Finished) {
     }
 }
 
-/// Trace of the client's request.
+/// Trace that can be looked up: the gateway's own, or without tracing that of the client.
 fn trace(cx: &Exchange<'_>) -> Option<TraceId> {
+    if let Some(context) = cx.state.trace.context() {
+        return TraceId::new(context.trace_id.bytes()).filter(|_| context.is_sampled);
+    }
     let header = cx.state.head.fields.find(b"traceparent", cx.request_bytes())?;
     TraceId::from_traceparent(header)
 }
@@ -108,12 +111,7 @@ fn write(cx: &Exchange<'_>, finished: Finished) {
         client: cx.client_address(),
         attempts,
         attempt_count: u32::try_from(record.attempts.len()).unwrap_or(u32::MAX),
-        trace_id: trace_id(cx),
+        trace_id: cx.state.trace.context().map(|context| context.trace_id.bytes()),
+        is_trace_recorded: cx.state.trace.is_recorded(),
     });
-}
-
-/// Id of the trace, if its spans are exported.
-fn trace_id(cx: &Exchange<'_>) -> Option<[u8; 16]> {
-    let context = cx.state.trace.context().filter(|context| context.is_sampled)?;
-    Some(context.trace_id.bytes())
 }

@@ -159,7 +159,7 @@ pub(super) fn describe(row: &Value) -> String {
         text("path"),
         row["duration_ms"],
     );
-    for label in ["id", "trace_id", "route", "consumer", "client"] {
+    for label in ["id", "trace_id", "unrecorded_trace_id", "route", "consumer", "client"] {
         if !text(label).is_empty() {
             line.push_str(&format!(" {label}={}", text(label)));
         }

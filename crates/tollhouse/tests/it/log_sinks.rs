@@ -1,5 +1,5 @@
-//! Log entries at a foreign receiver, rsyslog, the gateway's own log at a TCP server, and the names of
-//! plugins that refuse requests in the access log.
+//! Log entries at foreign receivers, rsyslog and OpenTelemetry's collector, the gateway's own log at a
+//! TCP server, and the names of plugins that refuse requests in the access log.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -11,6 +11,7 @@ use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, ReservedPort};
 
 use crate::cases::Bench;
+use crate::otel_collector::Collector;
 use crate::shenyu::{nodes, objects, pair};
 use crate::support::{gateway, upstream};
 
@@ -121,6 +122,86 @@ fn rsyslog_reads_the_messages_of_every_syslog_sink() {
         assert_eq!(message["structured"], structured, "{message}");
         let time = message["time"].as_str().unwrap_or_default();
         assert!(time.starts_with("20") && time.contains('T'), "{message}");
+    }
+}
+
+#[test]
+fn opentelemetrys_collector_reads_what_every_sink_sends() {
+    let Some(collector) = Collector::start() else { return };
+    let bench = Bench::start();
+    let conf = |more: Value| {
+        let format = json!({"host": "$host"});
+        let mut conf = json!({"host": "127.0.0.1", "batch_max_size": 1, "log_format": format});
+        conf.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        conf
+    };
+    let (lines, syslog) = (collector.lines(), collector.syslog());
+    let metadata = json!({"host": "127.0.0.1", "port": collector.statsd(), "namespace": "shop"});
+    bench.put("/plugin_metadata/datadog", metadata);
+    for (route, plugins) in [
+        ("tcp", json!({"tcp-logger": conf(json!({"port": lines}))})),
+        ("udp", json!({"udp-logger": conf(json!({"port": lines}))})),
+        ("rfc", json!({"syslog": conf(json!({"port": syslog}))})),
+        ("rfcudp", json!({"syslog": conf(json!({"port": syslog, "sock_type": "udp"}))})),
+        ("dog", json!({"datadog": {"batch_max_size": 1}})),
+    ] {
+        let route_object = bench.route(&format!("{route}.test"), plugins);
+        bench.put(&format!("/routes/{route}"), route_object);
+    }
+    bench.wait_until_served();
+    let get = |host: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}.test\r\n\r\n");
+        assert_eq!(bench.gateway.client().ask(request).status(), 200, "{host}");
+    };
+    for route in ["tcp", "udp"] {
+        get(route);
+        let entry = format!(r#"{{"host":"{route}.test","route_id":"{route}"}}"#);
+        collector.wait(&format!("Body: Str({entry})"));
+    }
+    for route in ["rfc", "rfcudp"] {
+        get(route);
+        collector.wait("-> appname: Str(apisix)");
+        let entry = format!(r#"{{"host":"{route}.test","route_id":"{route}"}}"#);
+        collector.wait(&format!("-> message: Str({entry})"));
+    }
+    get("dog");
+    collector.wait("-> Name: shop.request.counter");
+    collector.wait("-> route_name: Str(dog)");
+}
+
+#[test]
+fn opentelemetrys_collector_takes_log_records_with_the_ids_of_their_trace() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let Some(collector) = Collector::start() else { return };
+    let http = format!("http://127.0.0.1:{}", collector.http());
+    let grpc = format!("http://127.0.0.1:{}", collector.grpc());
+    let closed = ClosedPort::new();
+    let settings = gateway().set("tracing.enabled", "true").set("tracing.endpoint", &http);
+    let bench = Bench::with_gateway(settings);
+    for (route, endpoint, protocol, compression) in
+        [("h", &http, "http/protobuf", "none"), ("g", &grpc, "grpc", "gzip")]
+    {
+        let logger = json!({
+            "endpoint": endpoint, "protocol": protocol, "compression": compression,
+            "batch_max_size": 1, "resource": {"service.name": format!("logs-by-{route}")},
+        });
+        let mut object = bench.route(&format!("{route}.test"), json!({"otlp-logger": logger}));
+        object["upstream"] = upstream([closed.address()]);
+        bench.put(&format!("/routes/{route}"), object);
+    }
+    bench.wait_until_served();
+    for route in ["h", "g"] {
+        let request = format!(
+            "GET /orders?secret=1 HTTP/1.1\r\nHost: {route}.test\r\n\
+             traceparent: 00-{TRACE}-00f067aa0ba902b7-01\r\n\r\n"
+        );
+        assert_eq!(bench.gateway.client().ask(request).status(), 502, "{route}");
+        collector.wait(&format!("service.name: Str(logs-by-{route})"));
+        collector.wait("SeverityNumber: Error(17)");
+        collector.wait("Body: Str(GET /orders 502)");
+        collector.wait(&format!("-> server.address: Str({route}.test)"));
+        collector.wait("-> tollhouse.error_code: Str(upstream_connect_failed)");
+        collector.wait(&format!("Trace ID: {TRACE}"));
     }
 }
 

@@ -10,6 +10,7 @@ use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::program::{find, run_well};
 use tollhouse_testkit::{ClosedPort, Gateway, Origin, RawClient};
 
+use crate::shenyu::{nodes, objects, pair};
 use crate::support::{gateway, listener_named, upstream};
 
 /// Trace id of the requests that have one.
@@ -74,6 +75,26 @@ fn requests_are_counted_by_route_upstream_and_node_and_a_reload_keeps_them() {
 }
 
 #[test]
+fn requests_of_shenyus_rules_are_counted_by_rule() {
+    let origin = Origin::named("a");
+    let rules = [
+        pair("divide", "/order/", nodes([origin.address().port()]), json!({})),
+        pair("waf", "/waf", Value::Null, json!({"permission": "reject", "statusCode": "403"})),
+    ];
+    let gateway = gateway().resources(&objects(&rules)).start();
+    assert_eq!(gateway.client().get("/order/1").status(), 200);
+    assert_eq!(gateway.client().get("/waf").status(), 403);
+    let requests = "tollhouse_route_requests_total";
+    let ok = of_route(requests, "shenyu/100", ",class=\"2xx\"");
+    wait_metric(&gateway, &ok, 1.0);
+    wait_metric(&gateway, &of_route(requests, "shenyu", ",class=\"4xx\""), 1.0);
+    // A change of another rule keeps the count.
+    gateway.reload(&objects(&rules[..1]));
+    assert_eq!(gateway.client().get("/order/2").status(), 200);
+    wait_metric(&gateway, &ok, 2.0);
+}
+
+#[test]
 fn a_node_that_answers_5xx_has_not_failed_to_answer() {
     let failing = Origin::answering("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n");
     let resources = json!({"routes": [
@@ -96,6 +117,11 @@ fn page(gateway: &Gateway, accept: &str) -> tollhouse_testkit::Message {
         .ask(format!("GET /metrics HTTP/1.1\r\nHost: {metrics}\r\n{accept}\r\n"))
 }
 
+/// The metrics page in the format that has exemplars as text.
+pub(crate) fn open_metrics(gateway: &Gateway) -> tollhouse_testkit::Message {
+    page(gateway, "application/openmetrics-text;version=1.0.0")
+}
+
 #[test]
 fn the_page_has_the_format_that_the_scraper_asks_for_and_traces_of_requests() {
     let origin = Origin::named("a");
@@ -111,7 +137,7 @@ fn the_page_has_the_format_that_the_scraper_asks_for_and_traces_of_requests() {
     let content_type = text.field("content-type");
     assert_eq!(content_type, Some("text/plain; version=0.0.4; charset=utf-8"));
     assert!(!text.text().contains(TRACE));
-    let open = page(&gateway, "application/openmetrics-text;version=1.0.0");
+    let open = open_metrics(&gateway);
     let content_type = open.field("content-type");
     assert_eq!(content_type, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     let lines = open.text();
@@ -181,6 +207,28 @@ fn promtool(program: &Path, arguments: &[&str], input: &str) -> String {
     let output = child.wait_with_output().expect("it ends");
     let text = [output.stdout, output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn the_alert_on_slow_routes_fires_for_native_histograms_too() {
+    let Some(program) = find("prometheus-rules") else { return };
+    // A hundred observations a minute: the slow route's between 8 and 16 seconds, the other's below one.
+    let series = |route: &str, histogram: &str| {
+        let name = "tollhouse_route_request_duration_seconds";
+        format!("{name}{{job=\"gw\",instance=\"a\",route=\"{route}\"}} {histogram}x40\n")
+    };
+    let slow = "{{schema:0 sum:0 count:0 offset:4 buckets:[0]}}+{{schema:0 sum:1200 count:100 offset:4 buckets:[100]}}";
+    let quick = "{{schema:0 sum:0 count:0 offset:-1 buckets:[0]}}+{{schema:0 sum:40 count:100 offset:-1 buckets:[100]}}";
+    // The alert is about routes with traffic.
+    let counts = |route: &str| {
+        let name = "tollhouse_route_requests_total";
+        format!("{name}{{job=\"gw\",instance=\"a\",route=\"{route}\",class=\"2xx\"}} 0+100x40\n")
+    };
+    let input = [series("slow", slow), series("quick", quick), counts("slow"), counts("quick")];
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus/alerts.yaml");
+    let rules = rules.display().to_string();
+    let fired = promtool(&program, &[&rules, "TollhouseRouteSlow", "35"], &input.concat());
+    assert!(fired.contains("route=\"slow\"") && fired.lines().count() == 1, "{fired}");
 }
 
 #[test]

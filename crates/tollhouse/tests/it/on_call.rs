@@ -95,6 +95,7 @@ fn a_dead_node_is_named_first_at_every_door() {
     let explained = run(&mut command(&gateway, &["explain", "--request", id]));
     assert_eq!(explained.status.code(), Some(1), "{}", explained.text);
     assert!(explained.text.contains("now         route billing, /*"), "{}", explained.text);
+    assert!(explained.text.contains(&format!("{node} (fails: ")), "{}", explained.text);
 
     // A node that answers fails no more.
     let origin = Origin::named("a");
@@ -377,6 +378,51 @@ fn an_object_without_effect_and_an_instance_that_nothing_checks_are_named() {
         (&json!("registry prod/files"), &json!("note"))
     );
     assert!(finding["what"].as_str().is_some_and(|what| what.contains("10.0.0.7:80")), "{finding}");
+}
+
+#[test]
+fn a_bound_on_memory_that_is_reached_is_named_first() {
+    let origin = Origin::named("a");
+    let schema = json!({"type": "array"});
+    let route = json!({
+        "id": "judged", "uri": "/*", "upstream": upstream([origin.address()]),
+        "plugins": {"request-validation": {"body_schema": schema}},
+    });
+    let gateway = gateway()
+        .set("limits.buffered_bytes", "64KiB")
+        .set("listen.admin", "127.0.0.1:0")
+        .resources(&routes([route]))
+        .start();
+    let long = format!("[1{}]", ",1".repeat(100_000));
+    let request = format!(
+        "POST /orders HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{long}",
+        long.len()
+    );
+    ask_often(&gateway, &request, 503);
+    gateway.wait_failures("memory_limit", 8);
+    let finding = first_finding(&gateway, "limit_reached");
+    assert_eq!(finding["severity"], "problem");
+    assert_eq!(finding["subject"], "routes/judged memory_limit by request-validation");
+    assert!(finding["remedy"].as_str().is_some_and(|it| it.contains("limits.buffered_bytes")));
+    assert!(requests_of(&gateway, &finding).contains("POST a/orders"));
+}
+
+#[test]
+fn an_object_of_a_document_that_no_other_refers_to_is_named() {
+    let origin = Origin::named("a");
+    let resources = json!({
+        "routes": [{"id": "r", "uri": "/*", "upstream_id": "used"}],
+        "upstreams": [
+            {"id": "used", "nodes": {origin.address().to_string(): 1}},
+            {"id": "spare", "nodes": {origin.address().to_string(): 1}},
+        ],
+    });
+    let gateway = gateway().resources(&resources).start();
+    let finding = finding_of(&gateway, "no_effect");
+    assert_eq!(finding["severity"], "note");
+    let what = finding["what"].as_str().unwrap_or_default();
+    assert!(what.ends_with("no other refers to them: upstreams/spare"), "{what}");
 }
 
 #[test]

@@ -10,12 +10,16 @@ use std::time::Duration;
 use prost::Message as _;
 use serde_json::json;
 use tollhouse_testkit::patience::wait_for;
-use tollhouse_testkit::program::{self, Running};
-use tollhouse_testkit::{ClosedPort, Origin, ReservedPort};
+use tollhouse_testkit::program;
+use tollhouse_testkit::{ClosedPort, Origin};
 use tollhouse_trace::otlp::messages::collector::trace::v1::ExportTraceServiceRequest;
 use tollhouse_trace::otlp::messages::common::v1::any_value;
 
+use crate::metrics_objects::open_metrics;
+use crate::on_call;
+use crate::otel_collector::Collector;
 use crate::support::{everything_to, gateway, upstream};
+use crate::tls_support::Authority;
 
 /// A collector in Go starts within a second, and later where others compile: this bounds a hang and
 /// measures nothing.
@@ -163,7 +167,17 @@ fn a_failed_request_shows_its_trace_beside_its_cause() {
     let request =
         format!("GET /x HTTP/1.1\r\nHost: a\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\n\r\n");
     let mut client = gateway.client();
-    wait_for("the route", || (client.ask(&request).status() == 502).then_some(()));
+    let answer = wait_for("the route", || {
+        let answer = client.ask(&request);
+        (answer.status() == 502).then_some(answer)
+    });
+    // Clients can quote the trace.
+    assert_eq!(answer.field("x-trace-id"), Some(TRACE));
+    assert!(
+        answer.text().contains(&format!("<center>trace {TRACE}</center>")),
+        "{}",
+        answer.text()
+    );
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
     command.args(["requests", TRACE]).env_remove("TOLLHOUSE_ADMIN_KEY");
     command.arg("--set").arg(format!("data_dir={}", gateway.folder().display()));
@@ -199,63 +213,17 @@ fn a_collector_that_hangs_costs_spans_and_no_requests() {
     drop(hung);
 }
 
-/// OpenTelemetry's collector, which prints the spans that it receives.
-struct Collector {
-    running: Running,
-    grpc: ReservedPort,
-    http: ReservedPort,
-    zipkin: ReservedPort,
-    _folder: tempfile::TempDir,
-}
-
-impl Collector {
-    fn start() -> Option<Self> {
-        let program = program::find("otel-collector")?;
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let [grpc, http, zipkin] = std::array::from_fn(|_| ReservedPort::new());
-        let configuration = json!({
-            "receivers": {
-                "otlp": {"protocols": {
-                    "grpc": {"endpoint": format!("127.0.0.1:{}", grpc.number())},
-                    "http": {"endpoint": format!("127.0.0.1:{}", http.number())},
-                }},
-                "zipkin": {"endpoint": format!("127.0.0.1:{}", zipkin.number())},
-            },
-            "exporters": {"debug": {"verbosity": "detailed"}},
-            "service": {
-                "telemetry": {"metrics": {"level": "none"}},
-                "pipelines": {"traces": {"receivers": ["otlp", "zipkin"], "exporters": ["debug"]}},
-            },
-        });
-        let file = folder.path().join("collector.yaml");
-        std::fs::write(&file, configuration.to_string()).expect("a file can be written");
-        let running = Running::start(Command::new(program).arg("--config").arg(&file));
-        running.output().wait_line_within(PATIENCE, "the collector to serve", |line| {
-            line.contains("Everything is ready").then_some(())
-        });
-        Some(Self { running, grpc, http, zipkin, _folder: folder })
-    }
-
-    /// Waits for a line that ends with `text`, such as `Name : GET /*`.
-    fn wait(&self, text: &str) {
-        let is_meant = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.join(" ").contains(text).then_some(())
-        };
-        self.running.output().wait_line_within(PATIENCE, text, is_meant);
-    }
-}
-
 #[test]
 fn opentelemetrys_collector_takes_spans_over_both_transports() {
     let Some(collector) = Collector::start() else { return };
     let origin = Origin::named("a");
-    let http = format!("http://127.0.0.1:{}", collector.http.number());
-    let grpc = format!("http://127.0.0.1:{}", collector.grpc.number());
+    let http = format!("http://127.0.0.1:{}", collector.http());
+    let grpc = format!("http://127.0.0.1:{}", collector.grpc());
     for (protocol, compression, endpoint) in [
         ("http/protobuf", "none", &http),
         ("http/protobuf", "gzip", &http),
         ("grpc", "none", &grpc),
+        ("grpc", "gzip", &grpc),
     ] {
         let service = format!("edge-{}-{compression}", protocol.replace('/', "-"));
         let mut gateway = gateway()
@@ -281,7 +249,7 @@ fn opentelemetrys_collector_takes_spans_over_both_transports() {
 fn opentelemetrys_collector_takes_the_spans_of_both_plugins() {
     let Some(collector) = Collector::start() else { return };
     let origin = Origin::named("a");
-    let zipkin = format!("http://127.0.0.1:{}/api/v2/spans", collector.zipkin.number());
+    let zipkin = format!("http://127.0.0.1:{}/api/v2/spans", collector.zipkin());
     let resources = json!({
         "routes": [
             {"id": "z", "uri": "/zipkin", "upstream": upstream([origin.address()]),
@@ -291,7 +259,7 @@ fn opentelemetrys_collector_takes_the_spans_of_both_plugins() {
         ],
         "plugin_metadata": [{
             "id": "opentelemetry",
-            "collector": {"address": format!("127.0.0.1:{}", collector.http.number())},
+            "collector": {"address": format!("127.0.0.1:{}", collector.http())},
             "batch_span_processor": {"inactive_timeout": 0.1},
             "resource": {"service.name": "by-plugin"},
         }],
@@ -306,4 +274,101 @@ fn opentelemetrys_collector_takes_the_spans_of_both_plugins() {
     // Without a reload, a batch of zipkin waits for five seconds.
     collector.wait("service.name: Str(by-zipkin)");
     collector.wait("Name : apisix.request");
+}
+
+#[test]
+fn opentelemetrys_collector_is_reached_over_tls_with_a_client_certificate() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file can be written");
+        path.display().to_string()
+    };
+    let (server, own) = (servers.server(&["localhost"]), clients.client("edge"));
+    let ca = file("ca.pem", &servers.pem);
+    let tls = json!({
+        "cert_file": file("server.pem", &server.chain), "key_file": file("server.key", &server.key),
+        "client_ca_file": file("clients.pem", &clients.pem),
+    });
+    let Some(collector) = Collector::start_with(&tls) else { return };
+    let origin = Origin::named("a");
+    let (cert, key) = (file("own.pem", &own.chain), file("own.key", &own.key));
+    for (protocol, port) in [("http/protobuf", collector.http()), ("grpc", collector.grpc())] {
+        let service = format!("encrypted-{}", protocol.replace('/', "-"));
+        let settings = || {
+            gateway()
+                .set("tracing.enabled", "true")
+                .set("tracing.protocol", protocol)
+                .set("tracing.endpoint", &format!("https://localhost:{port}"))
+                .set("tracing.service_name", &service)
+                .set("tracing.batch_time", "100ms")
+                .set("tracing.tls.ca", &ca)
+                .resources(&everything_to(origin.address()))
+        };
+        let gateway =
+            settings().set("tracing.tls.cert", &cert).set("tracing.tls.key", &key).start();
+        assert_eq!(gateway.client().get("/x").status(), 200);
+        collector.wait(&format!("service.name: Str({service})"));
+        wait_for("the export", || {
+            (gateway.metric("tollhouse_spans_exported_total") >= 2.0).then_some(())
+        });
+        // Without its certificate the gateway is refused.
+        let stranger = settings().start();
+        assert_eq!(stranger.client().get("/x").status(), 200);
+        stranger.output().wait_line("the refusal", |line| {
+            line.contains("a batch of log entries was not delivered").then_some(())
+        });
+        assert!(stranger.metric("tollhouse_spans_exported_total").abs() < 0.5);
+    }
+}
+
+#[test]
+fn a_trace_that_the_gateway_began_is_an_exemplar_and_an_error_names_it() {
+    let closed = ClosedPort::new();
+    let (address, _received) = collector();
+    let gateway = gateway()
+        .set("tracing.enabled", "true")
+        .set("tracing.endpoint", &address)
+        .resources(&everything_to(closed.address()))
+        .start();
+    let answer = gateway.client().get("/x");
+    let trace = answer.field("x-trace-id").expect("an id").to_owned();
+    assert_eq!((answer.status(), trace.len()), (502, 32));
+    let page = wait_for("an exemplar", || {
+        let page = open_metrics(&gateway).text();
+        page.contains(&trace).then_some(page)
+    });
+    let line = page.lines().find(|line| line.contains(&trace)).expect("a line");
+    assert!(line.starts_with("tollhouse_route_request_duration_seconds_bucket"), "{line}");
+}
+
+#[test]
+fn a_trace_that_is_not_recorded_is_found_by_the_id_that_the_client_saw() {
+    let closed = ClosedPort::new();
+    let gateway = gateway()
+        .set("tracing.enabled", "true")
+        .set("tracing.endpoint", &format!("http://{}", closed.address()))
+        .set("tracing.sampler", "always_off")
+        .without_resources()
+        .start();
+    let route = json!({"uri": "/*", "upstream": upstream([closed.address()])});
+    assert!(gateway.admin("PUT", "/routes/r1", &route).status() < 300);
+    let trace = wait_for("the route", || {
+        let answer = gateway.client().get("/x");
+        (answer.status() == 502).then(|| answer.field("x-trace-id").map(str::to_owned))?
+    });
+    let words = ["requests", &trace];
+    let output = program::run_well(&mut on_call::command(&gateway, &words));
+    assert!(output.contains(&format!(" unrecorded_trace_id={trace} ")), "{output}");
+    // Nothing is shown if the operator does not want it.
+    let silent = crate::support::gateway()
+        .set("tracing.enabled", "true")
+        .set("tracing.endpoint", &format!("http://{}", closed.address()))
+        .set("tracing.in_errors", "false")
+        .resources(&everything_to(closed.address()))
+        .start();
+    let answer = silent.client().get("/x");
+    assert_eq!(answer.status(), 502);
+    assert!(answer.field("x-trace-id").is_none() && !answer.text().contains("trace"));
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 use tollhouse_control::terminal::printable_lines;
+use tollhouse_stdx::plural::counted;
 
 use super::ExplainArguments;
 use crate::cli::console_client::ConsoleClient;
@@ -67,8 +68,11 @@ fn describe(row: &Value, decision: &Value) -> String {
     let plugins = decision["plugins"].as_array().map_or(&[][..], Vec::as_slice);
     add("plugins", plugins.iter().map(|it| text(&it["name"])).collect::<Vec<_>>().join(", "));
     let nodes = decision["upstream"]["nodes"].as_array().map_or(&[][..], Vec::as_slice);
-    let node =
-        |it: &Value| format!("{}:{} ({})", text(&it["host"]), it["port"], text(&it["status"]));
+    let state = |it: &Value| match it["failures"].as_u64() {
+        Some(failures) => format!("fails: {} in a row", counted(failures, "attempt")),
+        None => text(&it["status"]),
+    };
+    let node = |it: &Value| format!("{}:{} ({})", text(&it["host"]), it["port"], state(it));
     add("nodes", nodes.iter().map(node).collect::<Vec<_>>().join(", "));
     let refused = &decision["refused"];
     if refused.is_object() {
@@ -98,7 +102,10 @@ mod tests {
         });
         let decision = json!({
             "route": {"id": "r", "uri": "/*"}, "plugins": [{"name": "cors"}],
-            "upstream": {"nodes": [{"host": "b", "port": 1, "status": "healthy"}]},
+            "upstream": {"nodes": [
+                {"host": "b", "port": 1, "status": "healthy", "failures": null},
+                {"host": "c", "port": 2, "status": "healthy", "failures": 4},
+            ]},
         });
         let expected = "\
 1994-11-06 08:49:37.042Z 502 GET a/x 3 ms id=1f route=r client=10.0.0.1 cause=\"refused\" code=upstream_connect_failed
@@ -106,7 +113,7 @@ meaning     It was refused.
 remedy      Start it.
 now         route r, /*
 plugins     cors
-nodes       b:1 (healthy)
+nodes       b:1 (healthy), c:2 (fails: 4 attempts in a row)
 ";
         assert_eq!(describe(&row, &decision), expected);
         assert_eq!(question(&row)["url"], "http://a/x");

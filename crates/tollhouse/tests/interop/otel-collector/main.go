@@ -1,9 +1,13 @@
-// Collector for tests: receives spans over OTLP and in the format of Zipkin, and prints them on the standard error.
+// Collector for tests: receives spans, log records and metrics in several formats, and prints them on the standard error.
 package main
 
 import (
 	"log"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/statsdreceiver"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/syslogreceiver"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/tcplogreceiver"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/udplogreceiver"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/zipkinreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
@@ -17,7 +21,14 @@ import (
 )
 
 func factories() (otelcol.Factories, error) {
-	receivers, err := otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory(), zipkinreceiver.NewFactory())
+	receivers, err := otelcol.MakeFactoryMap[receiver.Factory](
+		otlpreceiver.NewFactory(),
+		statsdreceiver.NewFactory(),
+		syslogreceiver.NewFactory(),
+		tcplogreceiver.NewFactory(),
+		udplogreceiver.NewFactory(),
+		zipkinreceiver.NewFactory(),
+	)
 	if err != nil {
 		return otelcol.Factories{}, err
 	}

@@ -5,32 +5,29 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use tokio::sync::OnceCell;
-use tollhouse_net::tls::Trust;
-use tollhouse_trace::otlp::messages::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
 use tonic::client::Grpc;
+use tonic::codec::CompressionEncoding;
 use tonic::metadata::{MetadataKey, MetadataMap};
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::Collector;
 use super::retry::Pauses;
+use super::{Collector, CollectorTls, Compression, Signal};
 use crate::logging::batch::DeliveryError;
-
-pub(super) const METHOD: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// Trailer in which a collector says when to try again (`google.rpc.RetryInfo` in
 /// `google.rpc.Status`).
 const RETRY_PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-pub(super) struct GrpcCollector {
+pub(crate) struct GrpcCollector {
     endpoint: String,
     /// Connection, which is opened with the first batch and re-established by itself.
     channel: OnceCell<Channel>,
     metadata: MetadataMap,
     timeout: Duration,
+    compression: Compression,
+    tls: CollectorTls,
     pauses: Pauses,
 }
 
@@ -48,24 +45,28 @@ impl GrpcCollector {
             channel: OnceCell::new(),
             metadata,
             timeout: collector.timeout,
+            compression: collector.compression,
+            tls: collector.tls.clone(),
             pauses: Pauses::default(),
         }
     }
 
-    pub(super) async fn export(
+    pub(super) async fn export<S: Signal>(
         &self,
-        request: ExportTraceServiceRequest,
-    ) -> Result<ExportTraceServiceResponse, DeliveryError> {
+        request: S::Request,
+    ) -> Result<S::Response, DeliveryError> {
         let channel = self.channel.get_or_try_init(|| async { self.connect() }).await;
         let channel = channel.map_err(DeliveryError::Rejected)?.clone();
         let call = async {
             let mut grpc = Grpc::new(channel);
+            if self.compression == Compression::Gzip {
+                grpc = grpc.send_compressed(CompressionEncoding::Gzip);
+            }
             grpc.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             let mut request = Request::new(request);
             *request.metadata_mut() = self.metadata.clone();
-            let codec =
-                ProstCodec::<ExportTraceServiceRequest, ExportTraceServiceResponse>::default();
-            grpc.unary(request, PathAndQuery::from_static(METHOD), codec).await
+            let codec = ProstCodec::<S::Request, S::Response>::default();
+            grpc.unary(request, PathAndQuery::from_static(S::METHOD), codec).await
         };
         let answered = tokio::time::timeout(self.timeout, call).await;
         let answered = answered.unwrap_or_else(|_| Err(Status::deadline_exceeded("timeout")));
@@ -85,8 +86,13 @@ impl GrpcCollector {
         if !self.endpoint.starts_with("https://") {
             return Ok(endpoint.connect_lazy());
         }
-        let verifier = Trust::System.verifier().map_err(|error| causes(&error))?;
-        let config = ClientTlsConfig::new();
+        let verifier = self.tls.trust().verifier().map_err(|error| causes(&error))?;
+        let config = match &self.tls.identity {
+            Some(own) => {
+                ClientTlsConfig::new().identity(Identity::from_pem(&own.certificate, &own.key))
+            }
+            None => ClientTlsConfig::new(),
+        };
         let endpoint = endpoint.tls_config_with_verifier(config, Arc::new(verifier));
         Ok(endpoint.map_err(refused)?.connect_lazy())
     }

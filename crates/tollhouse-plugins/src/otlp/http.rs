@@ -6,15 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use prost::Message;
-use tollhouse_trace::otlp::messages::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
 
 use super::retry::Pauses;
-use super::{Collector, Compression};
+use super::{Collector, Compression, Signal};
 use crate::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target, TargetError};
 use crate::logging::batch::DeliveryError;
-use crate::shared::dial::Verification;
 
 /// Lifetime of an idle connection, longer than the usual time between two batches.
 const IDLE_MAX: Duration = Duration::from_secs(30);
@@ -25,7 +21,7 @@ const CONNECTIONS_MAX: usize = 1;
 /// Largest answer in bytes: a message with one text.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
-pub(super) struct HttpCollector {
+pub(crate) struct HttpCollector {
     target: Result<Target, TargetError>,
     client: HttpClient,
     headers: Vec<(String, Vec<u8>)>,
@@ -36,7 +32,7 @@ pub(super) struct HttpCollector {
 impl HttpCollector {
     pub(super) fn new(collector: &Collector) -> Self {
         let reuse = Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX };
-        let client = HttpClient::new(collector.timeout, Verification::System, reuse);
+        let client = HttpClient::new(collector.timeout, collector.tls.verification, reuse);
         let own = [("Content-Type".to_owned(), b"application/x-protobuf".to_vec())];
         let coding = [("Content-Encoding".to_owned(), b"gzip".to_vec())];
         let coding = coding.into_iter().filter(|_| collector.compression == Compression::Gzip);
@@ -51,17 +47,17 @@ impl HttpCollector {
         }
     }
 
-    pub(super) async fn export(
+    pub(super) async fn export<S: Signal>(
         &self,
-        request: &ExportTraceServiceRequest,
-    ) -> Result<ExportTraceServiceResponse, DeliveryError> {
+        request: &S::Request,
+    ) -> Result<S::Response, DeliveryError> {
         let target = self.target.clone()?;
         let call = Call {
             method: b"POST".to_vec(),
             path: target.path.clone().into_bytes(),
             headers: self.headers.clone(),
             body: self.body(request),
-            // Collectors drop spans that they have seen.
+            // Collectors drop what they have seen.
             repeat: Repeat::Always,
         };
         let reply = self.client.send(&target, call).await;
@@ -69,7 +65,7 @@ impl HttpCollector {
         match reply.status {
             200..300 => {
                 self.pauses.note_success();
-                Ok(ExportTraceServiceResponse::decode(reply.body).unwrap_or_default())
+                Ok(S::Response::decode(reply.body).unwrap_or_default())
             }
             429 | 502 | 503 | 504 => {
                 let reason = format!("the collector answered {}", reply.status);
@@ -83,7 +79,7 @@ impl HttpCollector {
         }
     }
 
-    fn body(&self, request: &ExportTraceServiceRequest) -> Bytes {
+    fn body(&self, request: &impl Message) -> Bytes {
         let plain = request.encode_to_vec();
         if self.compression == Compression::None {
             return plain.into();

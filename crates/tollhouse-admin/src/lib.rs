@@ -40,6 +40,7 @@ mod refused;
 mod registry;
 mod reply;
 mod resource;
+mod scripts;
 mod schema_api;
 mod serve;
 mod served;

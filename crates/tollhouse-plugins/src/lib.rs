@@ -13,9 +13,13 @@ mod kafka;
 mod logging;
 mod oidc;
 mod redis;
+mod script_calls;
+mod serverless;
 mod shared;
 pub mod shenyu;
 pub mod spans;
+
+pub use script_calls::ScriptCalls;
 
 macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {
@@ -46,6 +50,8 @@ plugins! {
     csrf::Csrf,
     datadog::Datadog,
     echo::Echo,
+    error_page::ErrorPage,
+    exit_transformer::ExitTransformer,
     elasticsearch_logger::ElasticsearchLogger,
     error_log_logger::ErrorLogLogger,
     fault_injection::FaultInjection,
@@ -87,6 +93,8 @@ plugins! {
     request_id::RequestId,
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
+    serverless_post_function::ServerlessPostFunction,
+    serverless_pre_function::ServerlessPreFunction,
     server_info::ServerInfo,
     skywalking::Skywalking,
     skywalking_logger::SkywalkingLogger,

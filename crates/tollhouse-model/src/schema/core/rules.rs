@@ -68,16 +68,9 @@ fn check_vars(route: &Value) -> Result<(), Violation> {
 }
 
 fn check_lua(value: &Value) -> Result<(), Violation> {
-    let fields = [
-        ("filter_func", "say the condition in \"vars\""),
-        ("script", "use plugins"),
-        ("script_id", "use plugins"),
-    ];
-    for (name, hint) in fields {
-        if value.get(name).is_some() {
-            let text = format!("failed to load '{name}' string: Lua is not available; {hint}");
-            return Err(Violation::new(text));
-        }
+    if value.get("script_id").is_some() {
+        let text = "'script_id' is not supported; put the text into \"script\"";
+        return Err(Violation::new(text));
     }
     Ok(())
 }

@@ -27,7 +27,9 @@ pub(crate) fn check<T>(
             texts.iter().map(String::as_str).collect()
         }
         Code::Script(text) | Code::Expression(text) => vec![text],
-        Code::Module(name) => world.settings.sources.get(name).map(String::as_str).into_iter().collect(),
+        Code::Module(name) => {
+            world.settings.sources.get(name).map(String::as_str).into_iter().collect()
+        }
     };
     if texts.iter().any(|text| text.len() > TEXT_BYTES_MAX) {
         return Err(Failure::Error(format!("the text is longer than {TEXT_BYTES_MAX} bytes")));
@@ -58,8 +60,9 @@ pub(crate) fn check_names(core: &Core, world: &World, text: &str) -> Result<(), 
     let uses = uses(text);
     for module in &uses.modules {
         let own = module.strip_prefix("apisix.").unwrap_or(module);
-        let is_known = core.modules.raw_get::<Value>(module.as_str()).is_ok_and(|it| it != Value::Nil)
-            || world.settings.sources.contains_key(own);
+        let is_known =
+            core.modules.raw_get::<Value>(module.as_str()).is_ok_and(|it| it != Value::Nil)
+                || world.settings.sources.contains_key(own);
         if !is_known {
             return Err(Failure::Error(format!(
                 "module \"{module}\" is not available: docs/guides/lua.md lists the modules, and \

@@ -146,7 +146,9 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
     };
     let said = u16::try_from(code).ok().filter(|code| (100..=999).contains(code));
     let status = match (prepared.has_body, prepared.status, said) {
-        (true, Some(status), _) | (_, None, Some(status)) | (false, Some(_), Some(status)) => status,
+        (true, Some(status), _) | (_, None, Some(status)) | (false, Some(_), Some(status)) => {
+            status
+        }
         (false, Some(status), None) => status,
         (true, None, None) => 200,
         (false, None, None) => 500,
@@ -266,8 +268,7 @@ impl Handler for ScriptHandler {
     fn phases(&self) -> Phases {
         let before = Phases::REWRITE.union(Phases::ACCESS).union(Phases::BEFORE_PROXY);
         // Headers of the answer that are set earlier are applied in its phase.
-        let noted =
-            if self.phases.intersects(before) { Phases::RESPONSE } else { Phases::NONE };
+        let noted = if self.phases.intersects(before) { Phases::RESPONSE } else { Phases::NONE };
         self.phases.union(noted)
     }
 
@@ -355,7 +356,8 @@ impl Handler for Preceded {
     }
 
     fn phases(&self) -> Phases {
-        self.inner.phases()
+        // Headers of the answer that the function sets earlier are applied in its phase.
+        self.inner.phases().union(Phases::RESPONSE)
     }
 
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
@@ -383,6 +385,10 @@ impl Handler for Preceded {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
+        apply_noted(cx);
+        if !self.inner.phases().intersects(Phases::RESPONSE) {
+            return;
+        }
         if let Err(failure) = self.run_on_answer(cx) {
             self.before.failed(&failure);
         }

@@ -149,8 +149,7 @@ impl Filter {
         let loaded = core.loaded(&self.program)?;
         let Some(function) = loaded.each("filter").first() else { return Ok(false) };
         let state = core.new_request()?;
-        let vars: Value =
-            state.ctx.raw_get("var").map_err(|error| state::failure_of(&error))?;
+        let vars: Value = state.ctx.raw_get("var").map_err(|error| state::failure_of(&error))?;
         let mut access = InMatching(request);
         let program = Some(&self.program);
         match core.run_now(&mut access, Some(&state), program, function, vars)? {
@@ -280,4 +279,3 @@ impl ExitFunctions for Exits {
         }
     }
 }
-

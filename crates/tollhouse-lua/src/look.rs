@@ -76,8 +76,19 @@ pub(crate) fn uses(text: &str) -> Uses {
 
 /// Names by which functions reach whatever waits, or ends a phase early.
 const WAITING: [&str; 13] = [
-    "sleep", "body", "post_args", "require", "load", "exit", "redirect", "coroutine", "thread", "_G",
-    "on_abort", "timer", "setmetatable",
+    "sleep",
+    "body",
+    "post_args",
+    "require",
+    "load",
+    "exit",
+    "redirect",
+    "coroutine",
+    "thread",
+    "_G",
+    "on_abort",
+    "timer",
+    "setmetatable",
 ];
 
 /// Whether a text may wait or end a phase early. A text that reaches such a function by a name that
@@ -99,9 +110,8 @@ fn is_reference(tokens: &[Token], at: usize, bracket: Option<&char>) -> bool {
     };
     let before = symbol(at.checked_sub(1));
     let is_member = matches!(before, "." | ":" | "::");
-    let is_field = bracket == Some(&'{')
-        && matches!(before, "{" | "," | ";")
-        && symbol(Some(at + 1)) == "=";
+    let is_field =
+        bracket == Some(&'{') && matches!(before, "{" | "," | ";") && symbol(Some(at + 1)) == "=";
     let is_label = matches!(at.checked_sub(1).and_then(|at| tokens.get(at)),
         Some(Token::Name(word)) if word == "goto");
     !KEYWORDS.contains(&name.as_str()) && !is_member && !is_field && !is_label
@@ -155,7 +165,8 @@ fn declared(tokens: &[Token]) -> HashSet<String> {
             Token::Name(word) if word == "function" => {
                 let mut open = at + 1;
                 if let Some(Token::Name(name)) = tokens.get(open) {
-                    let is_plain = matches!(tokens.get(open + 1), Some(Token::Symbol(it)) if it == "(");
+                    let is_plain =
+                        matches!(tokens.get(open + 1), Some(Token::Symbol(it)) if it == "(");
                     if is_plain {
                         names.insert(name.clone());
                     }
@@ -217,7 +228,9 @@ fn aliases(tokens: &[Token], declared: &HashSet<String>) -> HashMap<String, Vec<
             Some(Some(root)) => root.iter().cloned().chain(path.into_iter().skip(1)).collect(),
             _ => path,
         });
-        let is_own = |path: &Vec<String>| path[0] != MODULE && path[0] != *name && declared.contains(&path[0]);
+        let is_own = |path: &Vec<String>| {
+            path[0] != MODULE && path[0] != *name && declared.contains(&path[0])
+        };
         let root = root.filter(|path| !is_own(path));
         match aliases.get(name) {
             None => aliases.insert(name.clone(), root),
@@ -227,9 +240,15 @@ fn aliases(tokens: &[Token], declared: &HashSet<String>) -> HashMap<String, Vec<
     }
     // Parameters and loop variables of the same name hide the alias somewhere.
     for at in 0..tokens.len() {
-        if matches!(tokens.get(at), Some(Token::Name(word)) if word == "function" || word == "for") {
-            let open = (at..at + 8).find(|at| matches!(tokens.get(*at), Some(Token::Symbol(it)) if it == "("));
-            let first = if matches!(&tokens[at], Token::Name(word) if word == "for") { Some(at) } else { open };
+        if matches!(tokens.get(at), Some(Token::Name(word)) if word == "function" || word == "for")
+        {
+            let open = (at..at + 8)
+                .find(|at| matches!(tokens.get(*at), Some(Token::Symbol(it)) if it == "("));
+            let first = if matches!(&tokens[at], Token::Name(word) if word == "for") {
+                Some(at)
+            } else {
+                open
+            };
             for name in first.map(|first| list_at(tokens, first + 1)).unwrap_or_default() {
                 aliases.insert(name, None);
             }
@@ -288,7 +307,9 @@ fn tokens(text: &str) -> Vec<Token> {
             at += 2;
             at = match long_bracket(bytes, at) {
                 Some((_, end)) => end,
-                None => bytes[at..].iter().position(|it| *it == b'\n').map_or(bytes.len(), |it| at + it),
+                None => {
+                    bytes[at..].iter().position(|it| *it == b'\n').map_or(bytes.len(), |it| at + it)
+                }
             };
         } else if byte == b'_' || byte.is_ascii_alphabetic() {
             let end = end_of(bytes, at, |it| it == b'_' || it.is_ascii_alphanumeric());
@@ -336,8 +357,7 @@ fn long_bracket(bytes: &[u8], at: usize) -> Option<(std::ops::Range<usize>, usiz
         return None;
     }
     let start = at + level + 2;
-    let close: Vec<u8> =
-        [b"]".to_vec(), vec![b'='; level], b"]".to_vec()].concat();
+    let close: Vec<u8> = [b"]".to_vec(), vec![b'='; level], b"]".to_vec()].concat();
     let found = memchr::memmem::find(&bytes[start..], &close);
     let end = found.map_or(bytes.len(), |it| start + it);
     Some((start..end, (end + close.len()).min(bytes.len())))
@@ -374,7 +394,10 @@ mod tests {
                 "local log = require \"apisix.core\".log; return function() log.warn(1) end",
                 "require require.apisix.core.log require.apisix.core.log.warn <apisix.core>",
             ),
-            ("local req = ngx.req return function() req.read_body() end", "ngx.req ngx.req.read_body"),
+            (
+                "local req = ngx.req return function() req.read_body() end",
+                "ngx.req ngx.req.read_body",
+            ),
             ("local ngx = ngx return function() ngx.say() end", "ngx.say"),
             ("local s = ('x'):rep(3) s:upper()", ""),
             ("return function(core) core.anything() end", ""),

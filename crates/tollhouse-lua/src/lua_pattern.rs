@@ -15,7 +15,10 @@ const STEPS_MAX: u64 = 400_000;
 /// Part of a subject that a capture holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capture {
-    Text { start: usize, end: usize },
+    Text {
+        start: usize,
+        end: usize,
+    },
     /// Position, counted from one.
     Position(usize),
 }
@@ -272,7 +275,9 @@ impl State<'_> {
     fn same_as_capture(&mut self, s: usize, digit: u8) -> Found {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         let capture = index.and_then(|index| self.captures.get(index)).copied();
-        let Some(Open::Closed(start, end)) = capture else { return Err(PatternError::InvalidIndex) };
+        let Some(Open::Closed(start, end)) = capture else {
+            return Err(PatternError::InvalidIndex);
+        };
         self.steps += (end - start) as u64 / 8;
         let len = end - start;
         let is_same =

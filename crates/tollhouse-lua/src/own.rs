@@ -47,7 +47,11 @@ impl Lua {
         let code = Code::Module(module.to_owned());
         let program = Program::new(label, code.clone(), serde_json::Value::Null);
         let found = check::check(&self.world, &program, |core, loaded| {
-            Ok::<_, Failure>((facts(core, module)?, loaded.phases(), !loaded.each("body_filter").is_empty()))
+            Ok::<_, Failure>((
+                facts(core, module)?,
+                loaded.phases(),
+                !loaded.each("body_filter").is_empty(),
+            ))
         });
         let (facts, phases, filters_body) = found.and_then(|found| found).map_err(conf_error)?;
         let name: &'static str =
@@ -92,7 +96,8 @@ fn facts(core: &Core, module: &str) -> Result<Facts, Failure> {
     };
     let name: Option<String> = table.get("name").map_err(failed)?;
     let priority: Option<i32> = table.get("priority").map_err(failed)?;
-    let is_auth = table.get::<Value>("type").map_err(failed)?.to_string().is_ok_and(|it| it == "auth");
+    let is_auth =
+        table.get::<Value>("type").map_err(failed)?.to_string().is_ok_and(|it| it == "auth");
     if is_auth {
         let text = "a plugin of type \"auth\" is not available as a script: check the credential \
                     in rewrite, and call require(\"tollhouse\").note_identity";
@@ -112,11 +117,7 @@ fn facts(core: &Core, module: &str) -> Result<Facts, Failure> {
 }
 
 /// Runs `check_schema` of the module, if it has one, because it may check more than the schema.
-fn check_conf(
-    world: &Arc<World>,
-    code: &Code,
-    conf: &serde_json::Value,
-) -> Result<(), Failure> {
+fn check_conf(world: &Arc<World>, code: &Code, conf: &serde_json::Value) -> Result<(), Failure> {
     let Code::Module(module) = code else { return Ok(()) };
     let core = Core::trial(world)?;
     let Some(Value::Table(table)) = core.own_module(module)? else { return Ok(()) };
@@ -132,4 +133,3 @@ fn check_conf(
     let reason = found.next().unwrap_or(Value::Nil).to_string().map_err(failed)?;
     Err(Failure::Error(reason))
 }
-

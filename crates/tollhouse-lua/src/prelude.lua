@@ -347,7 +347,7 @@ ngx.say = function(...)
     return 1
 end
 
-local vars = setmetatable({}, { __index = function(_, name) return host.var(name) end,
+local vars = setmetatable({}, { __index = host.var_index,
     __newindex = function(_, name, value) host.set_var(name, value) end, __metatable = false })
 frozen[vars] = true
 ngx.var = vars

@@ -14,8 +14,8 @@ use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::thread::ThreadStatus;
 use mlua::{
-    Function, HookTriggers, LightUserData, Lua, LuaOptions, MultiValue, StdLib, Table,
-    Thread, Value, VmState,
+    Function, HookTriggers, LightUserData, Lua, LuaOptions, MultiValue, StdLib, Table, Thread,
+    Value, VmState,
 };
 
 use crate::access::{Access, CURRENT, NoRequest};

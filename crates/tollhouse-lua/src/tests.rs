@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
 use tollhouse_plugin::{Catalogue, FunctionPhase, LocalFuture, Scope, Scripting, Services};
 
-use crate::world::{HttpCall, HttpReply, Outside, RedisCall, RedisReply, Settings};
 use crate::Lua;
+use crate::world::{HttpCall, HttpReply, Outside, RedisCall, RedisReply, Settings};
 
 mod hostile;
 mod interface;
@@ -90,7 +90,8 @@ pub(super) fn refusal(text: &str) -> String {
         services: &services,
     };
     let texts = [text.to_owned()];
-    let made = lua_with(&[]).functions("serverless-pre-function", FunctionPhase::Access, &texts, &scope);
+    let made =
+        lua_with(&[]).functions("serverless-pre-function", FunctionPhase::Access, &texts, &scope);
     made.err().map(String::from).unwrap_or_default()
 }
 
@@ -102,7 +103,8 @@ pub(super) fn run(body: &str, request: &str) -> Outcome {
 
 /// Runs a function body and returns the text that it answers with.
 pub(super) fn said(body: &str) -> String {
-    let request = "POST /a/b?x=1&y=2&x=3&z HTTP/1.1\nHost: t.com\nX-A: 1\nCookie: c=d\n\n{\"k\":[1]}";
+    let request =
+        "POST /a/b?x=1&y=2&x=3&z HTTP/1.1\nHost: t.com\nX-A: 1\nCookie: c=d\n\n{\"k\":[1]}";
     text_of(&run(body, request))
 }
 

@@ -222,9 +222,7 @@ impl PluginType {
     /// If a schema is not a JSON Schema.
     pub fn foreign(plugin: ForeignPlugin) -> Result<Self, ConfError> {
         let metadata = match plugin.metadata_schema {
-            Some(schema) => {
-                Some(Rules { compiled: Schema::compile(&schema)?, document: schema })
-            }
+            Some(schema) => Some(Rules { compiled: Schema::compile(&schema)?, document: schema }),
             None => None,
         };
         let has_metadata = metadata.is_some();

@@ -6,9 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
-use tollhouse_router::{
-    NormalizeOptions, Normalized, escaped_path, is_ambiguous, normalize_path,
-};
+use tollhouse_router::{NormalizeOptions, Normalized, escaped_path, is_ambiguous, normalize_path};
 use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::codings::Codings;

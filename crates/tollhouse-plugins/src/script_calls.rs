@@ -19,8 +19,23 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Commands that change the state of a connection, which all requests of a core share.
 const OF_ONE_CONNECTION: [&str; 17] = [
-    "auth", "blmove", "blmpop", "blpop", "brpop", "brpoplpush", "discard", "exec", "monitor", "multi",
-    "psubscribe", "quit", "reset", "select", "subscribe", "unwatch", "watch",
+    "auth",
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "discard",
+    "exec",
+    "monitor",
+    "multi",
+    "psubscribe",
+    "quit",
+    "reset",
+    "select",
+    "subscribe",
+    "unwatch",
+    "watch",
 ];
 
 /// Calls of scripts.
@@ -43,8 +58,8 @@ impl Outside for ScriptCalls {
             };
             let reply = client.send(&target, sent).await.map_err(|error| error.to_string())?;
             let headers = reply.headers.iter();
-            let headers = headers
-                .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+            let headers =
+                headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
             Ok(HttpReply {
                 status: reply.status,
                 headers: headers.collect(),

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::shape::{
-    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch, OptionalPath,
-    OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone,
-    Slots, Switch, Text, Time, TimeOrZero, Words, WorkerCount,
+    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch,
+    OptionalPath, OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto,
+    SizeOrNone, Slots, Switch, Text, Time, TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_stdx::{bytes_size, duration};
 
+use super::LuaTrust;
 use super::parts::{
     AccessLogFormat, AccessLogTarget, AmbiguousPaths, ClientHalfClose, RouterMode, Secret, Workers,
 };
-use super::LuaTrust;
 
 /// Reason why a value is invalid, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]

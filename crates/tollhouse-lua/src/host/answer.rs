@@ -53,11 +53,14 @@ pub(super) fn add(host: &Host) -> Result<()> {
         if ![301, 302, 303, 307, 308].contains(&status) {
             return error("only ngx.HTTP_MOVED_* statuses are redirects: 301, 302, 303, 307, 308");
         }
-        note(shared, HeaderChange {
-            name: "Location".to_owned(),
-            values: vec![uri.as_bytes().to_vec()],
-            is_added: false,
-        })?;
+        note(
+            shared,
+            HeaderChange {
+                name: "Location".to_owned(),
+                values: vec![uri.as_bytes().to_vec()],
+                is_added: false,
+            },
+        )?;
         request_of(shared)?.answer.borrow_mut().status = Some(status);
         shared.exit.set(Some(i64::from(status)));
         Ok(())
@@ -94,8 +97,7 @@ fn headers(host: &Host) -> Result<()> {
     })?;
     host.add_shared("set_answer_header", |_, shared, (name, value): (LuaString, Value)| {
         let (name, values) = (header_name(&name)?, values_of(&value)?);
-        let is_set =
-            with(|access| access.answer().map(|answer| answer.set_header(&name, &values)));
+        let is_set = with(|access| access.answer().map(|answer| answer.set_header(&name, &values)));
         match is_set {
             Some(()) => Ok(()),
             None => note(shared, HeaderChange { name, values, is_added: false }),

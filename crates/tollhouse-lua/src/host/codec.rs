@@ -29,9 +29,8 @@ const IN_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT.with_enco
 pub(super) fn add(host: &Host) -> Result<()> {
     let marks = Rc::clone(&host.marks);
     host.add("json_encode", move |lua, value: Value| {
-        let text = from_lua(&marks, &value, 0).and_then(|value| {
-            serde_json::to_string(&value).map_err(|error| error.to_string())
-        });
+        let text = from_lua(&marks, &value, 0)
+            .and_then(|value| serde_json::to_string(&value).map_err(|error| error.to_string()));
         Ok(match text {
             Ok(text) => (Value::String(lua.create_string(text)?), None),
             Err(problem) => (Value::Nil, Some(problem)),
@@ -116,7 +115,9 @@ fn digests(host: &Host) -> Result<()> {
     host.add("hmac", |lua, (name, key, text): (LuaString, LuaString, LuaString)| {
         match hmac_of(&name.to_str()?, &key.as_bytes(), &text.as_bytes()) {
             Some(bytes) => lua.create_string(bytes),
-            None => error("this HMAC algorithm is not available: SHA1, SHA256, SHA384 and SHA512 are"),
+            None => {
+                error("this HMAC algorithm is not available: SHA1, SHA256, SHA384 and SHA512 are")
+            }
         }
     })?;
     host.add("equal", |_, (one, other): (LuaString, LuaString)| {

@@ -27,27 +27,30 @@ pub(super) fn add(host: &Host) -> Result<()> {
         Ok(())
     })?;
     type Http = (LuaString, LuaString, Option<Table>, Value, f64, bool);
-    host.add_shared("ask_http", |_, shared, (method, uri, headers, body, timeout, verifies): Http| {
-        let mut lines = Vec::new();
-        for pair in headers.iter().flat_map(Table::pairs::<Value, Value>) {
-            let (name, value) = pair?;
-            let name = name.to_string()?;
-            lines.extend(values_of(&value)?.into_iter().map(|value| (name.clone(), value)));
-        }
-        let body = values_of(&body)?.pop().unwrap_or_default();
-        if body.len() > BODY_BYTES_MAX {
-            return error(format!("the body of a call is longer than {BODY_BYTES_MAX} bytes"));
-        }
-        *shared.wait.borrow_mut() = Some(Wait::Http(HttpCall {
-            method: method.as_bytes().to_vec(),
-            uri: uri.to_str()?.to_owned(),
-            headers: lines,
-            body,
-            timeout_ms: timeout.clamp(1.0, 600_000.0) as u64,
-            verifies,
-        }));
-        Ok(())
-    })?;
+    host.add_shared(
+        "ask_http",
+        |_, shared, (method, uri, headers, body, timeout, verifies): Http| {
+            let mut lines = Vec::new();
+            for pair in headers.iter().flat_map(Table::pairs::<Value, Value>) {
+                let (name, value) = pair?;
+                let name = name.to_string()?;
+                lines.extend(values_of(&value)?.into_iter().map(|value| (name.clone(), value)));
+            }
+            let body = values_of(&body)?.pop().unwrap_or_default();
+            if body.len() > BODY_BYTES_MAX {
+                return error(format!("the body of a call is longer than {BODY_BYTES_MAX} bytes"));
+            }
+            *shared.wait.borrow_mut() = Some(Wait::Http(HttpCall {
+                method: method.as_bytes().to_vec(),
+                uri: uri.to_str()?.to_owned(),
+                headers: lines,
+                body,
+                timeout_ms: timeout.clamp(1.0, 600_000.0) as u64,
+                verifies,
+            }));
+            Ok(())
+        },
+    )?;
     type Redis = (LuaString, u16, bool, f64, Value, Value, i64, Table);
     host.add_shared("ask_redis", |_, shared, arguments: Redis| {
         let (address, port, tls, timeout, username, password, database, command) = arguments;

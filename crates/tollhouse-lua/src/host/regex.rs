@@ -41,8 +41,14 @@ pub(super) fn add(host: &Host) -> Result<()> {
         }
     })?;
     type SearchOne = (LuaString, LuaString, LuaString, usize, usize);
-    host.add_shared("re_find", move |lua, shared, (subject, pattern, options, at, nth): SearchOne| {
-        match search(&cache, shared, (&subject, &pattern, &options), at) {
+    host.add_shared(
+        "re_find",
+        move |lua, shared, (subject, pattern, options, at, nth): SearchOne| match search(
+            &cache,
+            shared,
+            (&subject, &pattern, &options),
+            at,
+        ) {
             Ok(Some((groups, _))) => {
                 let (from, to) = range_of(&groups, nth);
                 Ok(MultiValue::from_iter([Value::Boolean(true), from, to]))
@@ -52,8 +58,8 @@ pub(super) fn add(host: &Host) -> Result<()> {
                 let text = Value::String(lua.create_string(problem)?);
                 Ok(MultiValue::from_iter([Value::Nil, Value::Nil, Value::Nil, text]))
             }
-        }
-    })
+        },
+    )
 }
 
 fn search(

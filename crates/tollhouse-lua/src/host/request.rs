@@ -76,32 +76,10 @@ pub(super) fn add(host: &Host) -> Result<()> {
 }
 
 fn variables(host: &Host) -> Result<()> {
-    host.add_shared("var", |lua, shared, name: Value| {
-        let Value::String(name) = name else { return Ok(Value::Nil) };
-        let name = name.to_str()?;
-        let variable = Variable::parse(&name);
-        match &variable {
-            Variable::Header(header) => note_reading(header),
-            Variable::Cookie(_) => with(|access| access.note_nameless()),
-            _ => {}
-        }
-        if let Some(value) = with(|access| access.variable(&variable)) {
-            return Ok(Value::String(lua.create_string(value)?));
-        }
-        let Some(request) = &*shared.request.borrow() else { return Ok(Value::Nil) };
-        if let Some(value) = request.variables.borrow().get(&*name) {
-            return Ok(Value::String(lua.create_string(value)?));
-        }
-        match registered(lua, request, &name)? {
-            Some(value) => Ok(value),
-            None if &*name == "status" => {
-                let status = request.answer.borrow().status;
-                status.map_or(Ok(Value::Nil), |status| {
-                    Ok(Value::String(lua.create_string(status.to_string())?))
-                })
-            }
-            None => Ok(Value::Nil),
-        }
+    host.add_shared("var", |lua, shared, name: Value| variable(lua, shared, name))?;
+    // Index of `ngx.var` itself, without a function of Lua between.
+    host.add_shared("var_index", |lua, shared, (_vars, name): (Value, Value)| {
+        variable(lua, shared, name)
     })?;
     host.add_shared("set_var", |_, shared, (name, value): (LuaString, Value)| {
         let name = name.to_str()?.to_owned();
@@ -151,6 +129,36 @@ fn variables(host: &Host) -> Result<()> {
         with(|access| access.note_identity(&name.as_bytes(), &grant.as_bytes()));
         Ok(())
     })
+}
+
+/// Returns the value of a variable: of the request, set by a script, or registered by one.
+fn variable(lua: &mlua::Lua, shared: &Shared, name: Value) -> Result<Value> {
+    let Value::String(name) = name else { return Ok(Value::Nil) };
+    let name = name.to_str()?;
+    let variable = Variable::parse(&name);
+    match &variable {
+        Variable::Header(header) => note_reading(header),
+        Variable::Cookie(_) => with(|access| access.note_nameless()),
+        _ => {}
+    }
+    if let Some(value) = with(|access| access.variable(&variable)) {
+        return Ok(Value::String(lua.create_string(value)?));
+    }
+    let request = shared.request.borrow().as_ref().map(Rc::clone);
+    let Some(request) = request else { return Ok(Value::Nil) };
+    if let Some(value) = request.variables.borrow().get(&*name) {
+        return Ok(Value::String(lua.create_string(value)?));
+    }
+    match registered(lua, &request, &name)? {
+        Some(value) => Ok(value),
+        None if &*name == "status" => {
+            let status = request.answer.borrow().status;
+            status.map_or(Ok(Value::Nil), |status| {
+                Ok(Value::String(lua.create_string(status.to_string())?))
+            })
+        }
+        None => Ok(Value::Nil),
+    }
 }
 
 /// Notes that a script has read a header that may tell users apart, so that answers are not stored

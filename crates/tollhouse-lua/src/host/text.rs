@@ -11,23 +11,28 @@ use crate::state::Shared;
 const STEPS_PER_INSTRUCTION: u64 = 2;
 
 pub(super) fn add(host: &Host) -> Result<()> {
-    host.add_shared("rep", |lua, shared, (text, count, separator): (LuaString, f64, Option<LuaString>)| {
-        let (text, count) = (text.as_bytes(), count.max(0.0) as usize);
-        let separator = separator.as_ref().map(|it| it.as_bytes().to_vec()).unwrap_or_default();
-        let bytes = (text.len() + separator.len()).saturating_mul(count);
-        if bytes > TEXT_BYTES_MAX {
-            return error(format!("the result of string.rep is longer than {TEXT_BYTES_MAX} bytes"));
-        }
-        shared.budget.charge(bytes as u64 / 64);
-        let mut out = Vec::with_capacity(bytes);
-        for index in 0..count {
-            if index > 0 {
-                out.extend_from_slice(&separator);
+    host.add_shared(
+        "rep",
+        |lua, shared, (text, count, separator): (LuaString, f64, Option<LuaString>)| {
+            let (text, count) = (text.as_bytes(), count.max(0.0) as usize);
+            let separator = separator.as_ref().map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+            let bytes = (text.len() + separator.len()).saturating_mul(count);
+            if bytes > TEXT_BYTES_MAX {
+                return error(format!(
+                    "the result of string.rep is longer than {TEXT_BYTES_MAX} bytes"
+                ));
             }
-            out.extend_from_slice(&text);
-        }
-        lua.create_string(out)
-    })?;
+            shared.budget.charge(bytes as u64 / 64);
+            let mut out = Vec::with_capacity(bytes);
+            for index in 0..count {
+                if index > 0 {
+                    out.extend_from_slice(&separator);
+                }
+                out.extend_from_slice(&text);
+            }
+            lua.create_string(out)
+        },
+    )?;
     type Search = (LuaString, LuaString, Option<i64>, Option<bool>);
     host.add_shared("find", |lua, shared, (subject, pattern, from, is_plain): Search| {
         let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -52,16 +57,19 @@ pub(super) fn add(host: &Host) -> Result<()> {
         let captures = found.captures.iter().map(|it| value_of(lua, &subject, *it));
         range.into_iter().map(Ok).chain(captures).collect()
     })?;
-    host.add_shared("match", |lua, shared, (subject, pattern, from): (LuaString, LuaString, Option<i64>)| {
-        let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
-        let Some(from) = start(from.unwrap_or(1), subject.len()) else {
-            return Ok(MultiValue::from_iter([Value::Nil]));
-        };
-        match search(shared, &subject, &pattern, from)? {
-            Some(found) => captures_of(lua, &subject, &found),
-            None => Ok(MultiValue::from_iter([Value::Nil])),
-        }
-    })?;
+    host.add_shared(
+        "match",
+        |lua, shared, (subject, pattern, from): (LuaString, LuaString, Option<i64>)| {
+            let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
+            let Some(from) = start(from.unwrap_or(1), subject.len()) else {
+                return Ok(MultiValue::from_iter([Value::Nil]));
+            };
+            match search(shared, &subject, &pattern, from)? {
+                Some(found) => captures_of(lua, &subject, &found),
+                None => Ok(MultiValue::from_iter([Value::Nil])),
+            }
+        },
+    )?;
     type Step = (LuaString, LuaString, usize, Function);
     host.add_shared("gmatch_step", |lua, shared, (subject, pattern, at, go_on): Step| {
         let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
@@ -91,7 +99,8 @@ pub(super) fn add(host: &Host) -> Result<()> {
             let whole = &subject[found.start..found.end];
             replacement.append(lua, &subject, &found, whole, &mut out)?;
             if out.len() > TEXT_BYTES_MAX {
-                let text = format!("the result of string.gsub is longer than {TEXT_BYTES_MAX} bytes");
+                let text =
+                    format!("the result of string.gsub is longer than {TEXT_BYTES_MAX} bytes");
                 return error(text);
             }
             at = found.end;

@@ -52,7 +52,10 @@ fn what_is_not_there_cannot_be_reached() {
         ("return 200, tostring(pcall(function() ngx.say = print end))", "false"),
         ("return 200, tostring(pcall(function() tostring = print end))", "false"),
         ("return 200, tostring(os.getenv('HOME'))", "nil"),
-        ("local e = require 'resty.http' return 200, tostring(pcall(function() e.new = 1 end))", "false"),
+        (
+            "local e = require 'resty.http' return 200, tostring(pcall(function() e.new = 1 end))",
+            "false",
+        ),
         ("return 200, tostring(pcall(require, 'jit'))", "false"),
     ];
     for (body, expected) in table {

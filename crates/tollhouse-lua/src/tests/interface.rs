@@ -16,7 +16,10 @@ fn expressions_have_the_values_of_openresty() {
         ("ngx.req.read_body() ngx.print(ngx.req.get_body_data())", "{\"k\":[1]}"),
         ("ngx.print(ngx.encode_base64('hello'), ngx.decode_base64('aGVsbG8='))", "aGVsbG8=hello"),
         ("ngx.print(ngx.md5('a'))", "0cc175b9c0f1b6a831c399e269772661"),
-        ("ngx.print(require('resty.string').to_hex(ngx.sha1_bin('a')))", "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),
+        (
+            "ngx.print(require('resty.string').to_hex(ngx.sha1_bin('a')))",
+            "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+        ),
         ("ngx.print(ngx.escape_uri('a b/c'), ngx.unescape_uri('a%20b+c'))", "a%20b%2Fca b c"),
         ("ngx.print(ngx.encode_args({a = 'b c'}), ngx.decode_args('q=1&r').q)", "a=b%20c1"),
         ("ngx.print(ngx.re.match('hello, 1234', '([0-9])[0-9]+')[1])", "1"),
@@ -29,9 +32,15 @@ fn expressions_have_the_values_of_openresty() {
         ("ngx.print((('hello'):gsub('l', {l = 'L'})))", "heLLo"),
         ("for w in ('one two'):gmatch('%a+') do ngx.print(w, ';') end", "one;two;"),
         ("ngx.print(string.format('%5.2f|%s', 1.5, 'x'))", " 1.50|x"),
-        ("ngx.print(require('cjson').encode({a = {1, 2}}), require('cjson').decode('[1]')[1])", "{\"a\":[1,2]}1"),
+        (
+            "ngx.print(require('cjson').encode({a = {1, 2}}), require('cjson').decode('[1]')[1])",
+            "{\"a\":[1,2]}1",
+        ),
         ("ngx.print(tostring(require('cjson.safe').decode('{')))", "nil"),
-        ("ngx.print(require('apisix.core').json.encode(require('apisix.core').json.decode('[]')))", "[]"),
+        (
+            "ngx.print(require('apisix.core').json.encode(require('apisix.core').json.decode('[]')))",
+            "[]",
+        ),
         ("ngx.print(require('apisix.core').request.header(ctx, 'x-a'))", "1"),
         ("ngx.print(require('apisix.core').request.get_body())", "{\"k\":[1]}"),
         ("ngx.print(ctx.var.arg_x, ctx.var.cookie_c, conf.a)", "1d1"),
@@ -41,10 +50,16 @@ fn expressions_have_the_values_of_openresty() {
         ("ngx.print(pcall(function() error('x', 0) end))", "falsex"),
         ("ngx.print(select('#', coroutine.wrap(function() ngx.sleep(0) return 1, 2 end)()))", "2"),
         ("local s = require('resty.sha256'):new() s:update('a') ngx.print(#s:final())", "32"),
-        ("ngx.shared.d:set('k', 1) ngx.print(ngx.shared.d:incr('k', 2), ngx.shared.d:get('k'))", "33"),
+        (
+            "ngx.shared.d:set('k', 1) ngx.print(ngx.shared.d:incr('k', 2), ngx.shared.d:get('k'))",
+            "33",
+        ),
         ("ngx.print(ngx.shared.d:incr('n', 1, 5), tostring(ngx.shared.d:get('none')))", "6nil"),
         ("ngx.ctx.a = 5 ngx.print(ngx.ctx.a, ngx.get_phase())", "5access"),
-        ("ngx.print(type(ngx.now()), ngx.time() > 0, ngx.http_time(0))", "numbertrueThu, 01 Jan 1970 00:00:00 GMT"),
+        (
+            "ngx.print(type(ngx.now()), ngx.time() > 0, ngx.http_time(0))",
+            "numbertrueThu, 01 Jan 1970 00:00:00 GMT",
+        ),
         ("ngx.print(#require('apisix.core').utils.uuid())", "36"),
     ];
     for (body, expected) in table {
@@ -146,7 +161,10 @@ fn headers_that_a_request_function_sets_are_in_the_answer() {
     let mut exchange = get();
     assert!(harness.run(&mut exchange).answer.is_none());
     let reply = harness.respond(&mut exchange, "200", &["x"]);
-    assert!(reply.headers.iter().any(|(name, value)| name == "X-Late" && value == "v"), "{reply:?}");
+    assert!(
+        reply.headers.iter().any(|(name, value)| name == "X-Late" && value == "v"),
+        "{reply:?}"
+    );
 }
 
 #[test]
@@ -179,15 +197,21 @@ fn texts_are_refused_when_they_are_written() {
         ("return function() io.open('/etc/passwd') end", "\"io\" is not available"),
         ("return function() ngx.location.capture('/') end", "\"ngx.location\" is not available"),
         ("local f = require('ffi') return function() end", "module \"ffi\" is not available"),
-        ("local core = require('apisix.core') return function() core.etcd.get() end", "\"apisix.core.etcd\" is not available"),
+        (
+            "local core = require('apisix.core') return function() core.etcd.get() end",
+            "\"apisix.core.etcd\" is not available",
+        ),
         ("return function() debug.getinfo(1) end", "\"debug\" is not available"),
         ("while true do end", "the script ran too long"),
         ("\u{1b}LJ", "bytecode cannot be loaded"),
     ];
     for (text, expected) in table {
         let found = refusal(text);
-        let is_as_expected =
-            if expected.is_empty() { found.is_empty() } else { found.starts_with(expected) || found.contains(expected) };
+        let is_as_expected = if expected.is_empty() {
+            found.is_empty()
+        } else {
+            found.starts_with(expected) || found.contains(expected)
+        };
         assert!(is_as_expected, "{text}: {found}");
     }
 }

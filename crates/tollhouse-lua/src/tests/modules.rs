@@ -55,7 +55,10 @@ fn a_module_of_the_folder_is_a_plugin() {
         greet.compile(&conf, &scope)
     };
     assert!(compile(json!({})).is_err_and(|error| error.text().contains("name")));
-    assert_eq!(compile(json!({"name": "nobody"})).err().map(String::from).unwrap_or_default(), "nobody cannot be greeted");
+    assert_eq!(
+        compile(json!({"name": "nobody"})).err().map(String::from).unwrap_or_default(),
+        "nobody cannot be greeted"
+    );
     let handler = compile(json!({"name": "the world"})).expect("a good conf");
     let mut harness = Harness::with(handler, Arc::clone(&services));
     harness.request("GET / HTTP/1.1\n\n");
@@ -108,7 +111,11 @@ fn a_condition_of_a_route_is_a_function_of_variables() {
 #[test]
 fn a_function_runs_before_a_plugin() {
     let lua = lua_with(&[]);
-    let inner = functions_of(&lua, tollhouse_plugin::FunctionPhase::Access, &["return function(c, x) return 200, ngx.req.get_headers()['x-by'] end"]);
+    let inner = functions_of(
+        &lua,
+        tollhouse_plugin::FunctionPhase::Access,
+        &["return function(c, x) return 200, ngx.req.get_headers()['x-by'] end"],
+    );
     let text = "return function(conf, ctx) ngx.req.set_header('X-By', conf.who) ngx.sleep(0) end";
     let handler = lua.before(text, &json!({"who": "me"}), Arc::clone(&inner.handler));
     let mut harness = Harness::with(handler.expect("a function"), Arc::clone(&inner.services));
@@ -119,7 +126,8 @@ fn a_function_runs_before_a_plugin() {
 #[test]
 fn a_script_stands_for_the_plugins_of_a_route() {
     let lua = lua_with(&[]);
-    let text = "local _M = {} function _M.access(ctx) ngx.say(ctx.var.uri) ngx.exit(200) end return _M";
+    let text =
+        "local _M = {} function _M.access(ctx) ngx.say(ctx.var.uri) ngx.exit(200) end return _M";
     let handler = lua.script(text).expect("a script");
     let mut harness = Harness::with(handler, Arc::new(Services::new("test")));
     assert_eq!(text_of(&harness.request("GET /s HTTP/1.1\n\n")), "/s\n");
@@ -133,7 +141,11 @@ fn answers_of_plugins_are_rewritten() {
     let functions = lua.exit_functions("exit-transformer", &[text.to_owned()]).expect("good");
     let mut exchange = get();
     let mut memory = tollhouse_plugin::Memory::default();
-    let mut cx = tollhouse_plugin::RequestContext::new(&mut exchange, &tollhouse_plugin::NoConsumers, &mut memory);
+    let mut cx = tollhouse_plugin::RequestContext::new(
+        &mut exchange,
+        &tollhouse_plugin::NoConsumers,
+        &mut memory,
+    );
     let given = tollhouse_plugin::Answer::error_msg(404, "gone");
     let made = functions.rewrite(&mut cx, &given).expect("another answer");
     assert_eq!(made.status, 405);

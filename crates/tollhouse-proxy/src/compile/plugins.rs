@@ -293,9 +293,10 @@ impl Plugins {
             None => handler,
             Some(text) => {
                 let path = format!("{path}._meta.pre_function");
-                let before = self.services.scripting().and_then(|scripting| {
-                    scripting.before(text, &resolved.conf, handler)
-                });
+                let before = self
+                    .services
+                    .scripting()
+                    .and_then(|scripting| scripting.before(text, &resolved.conf, handler));
                 before.map_err(|error| Problem::error(path, error))?
             }
         };

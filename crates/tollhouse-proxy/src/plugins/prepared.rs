@@ -90,9 +90,10 @@ impl PreparedResponse {
         };
         let refused_by = (!self.refused_by.is_empty()).then(|| self.refused_by.as_str().into());
         let (refusal, bare) = (self.refusal, Answer::status(self.status));
-        let lines = self.headers.lines().map(|(name, value)| {
-            (String::from_utf8_lossy(name).into_owned(), value.to_vec())
-        });
+        let lines = self
+            .headers
+            .lines()
+            .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec()));
         let answer = Answer { body, refusal, refused_by, ..bare };
         lines.fold(answer, |answer, (name, value)| answer.with_header(name, value))
     }

@@ -21,8 +21,7 @@ return _M
 const WORDS: &str = "return { greeting = function(name) return 'hello ' .. name end }";
 
 fn ask(gateway: &Gateway, target: &str, lines: &str) -> (u16, String) {
-    let answer =
-        gateway.client().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+    let answer = gateway.client().ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
     (answer.status(), answer.text())
 }
 
@@ -34,9 +33,7 @@ fn pre_function(phase: &str, text: &str) -> Value {
 fn functions_conditions_and_scripts_run_for_requests() {
     let origin = Origin::named("a");
     let upstream = || upstream([origin.address()]);
-    let route = |id: &str, plugins: Value| {
-        json!({"id": id, "uri": format!("/{id}"), "plugins": plugins, "upstream": upstream()})
-    };
+    let route = |id: &str, plugins: Value| json!({"id": id, "uri": format!("/{id}"), "plugins": plugins, "upstream": upstream()});
     let answers = "return function() ngx.say('from lua') ngx.exit(200) end";
     let body = "return function() if ngx.arg[1] then ngx.arg[1] = ngx.arg[1]:upper() end end";
     let path = "return function() ngx.req.set_uri('/blocked/x') end";
@@ -95,9 +92,7 @@ fn plugins_of_a_folder_are_part_of_the_catalogue() {
         .set("scripting.lua", "trusted")
         .set("scripting.folder", &folder.path().display().to_string())
         .start();
-    let route = |conf: Value| {
-        json!({"uri": "/*", "plugins": {"greet": conf}, "upstream": upstream([origin.address()])})
-    };
+    let route = |conf: Value| json!({"uri": "/*", "plugins": {"greet": conf}, "upstream": upstream([origin.address()])});
     let refused = gateway.admin("PUT", "/routes/1", &route(json!({})));
     assert_eq!(refused.status(), 400);
     assert!(refused.text().contains("plugin greet err"), "{}", refused.text());

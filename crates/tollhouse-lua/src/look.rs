@@ -398,7 +398,7 @@ mod tests {
                 "local req = ngx.req return function() req.read_body() end",
                 "ngx.req ngx.req.read_body",
             ),
-            ("local ngx = ngx return function() ngx.say() end", "ngx.say"),
+            ("local ngx = ngx return function() ngx.say() end", "ngx ngx.say"),
             ("local s = ('x'):rep(3) s:upper()", ""),
             ("return function(core) core.anything() end", ""),
         ] {

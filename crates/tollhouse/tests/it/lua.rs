@@ -120,7 +120,7 @@ fn lua_is_refused_unless_it_is_trusted_and_an_administrator_writes_it() {
     let off = gateway().without_resources().start();
     for object in [
         route.clone(),
-        json!({"uri": "/*", "filter_func": "function(vars) return true end", "upstream_id": 1}),
+        json!({"uri": "/*", "filter_func": "function(vars) return true end", "plugins": {}}),
         json!({"uri": "/*", "script": "return { access = 1 }"}),
     ] {
         let refused = off.admin("PUT", "/routes/1", &object);

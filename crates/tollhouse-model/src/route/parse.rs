@@ -77,7 +77,11 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
         hosts: read_hosts(reader, fields),
         remote_addrs: read_remote_addrs(reader, fields),
         vars: reader.optional(fields, "vars", Reader::expression),
-        filter_func: reader.optional(fields, "filter_func", read_lua),
+        filter_func: reader.optional(fields, "filter_func", |reader, value| {
+            let text = read_lua(reader, value)?;
+            reader.matching(value, "^function", |text| text.starts_with("function"))?;
+            Some(text)
+        }),
         script: reader.optional(fields, "script", read_lua),
         plugins: reader
             .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))

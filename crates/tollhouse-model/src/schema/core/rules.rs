@@ -38,7 +38,7 @@ pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
         }
         "service" => {
             check_inline_upstream(value)?;
-            check_lua(value)
+            check_service_script(value)
         }
         "stream_route" => check_inline_upstream(value),
         _ => Ok(()),
@@ -63,6 +63,16 @@ fn check_vars(route: &Value) -> Result<(), Violation> {
     let is_error = |problem: &&Problem| problem.severity == Severity::Error;
     match problems.iter().find(is_error) {
         Some(problem) => Err(Violation::new(&*problem.reason)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a script in a service, because a script belongs to one route.
+fn check_service_script(value: &Value) -> Result<(), Violation> {
+    match value.get("script") {
+        Some(_) => {
+            Err(Violation::new("'script' of a service is not supported; put it into the routes"))
+        }
         None => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use tollhouse_store::Entry;
 use crate::context::Parts;
 use crate::options::Role;
 use crate::reply::Reply;
+use crate::scripts;
 
 /// Returns kind and id of the object at a path; `None` if the path is not that of an object.
 fn object_at(path: &str) -> Option<(Kind, Id)> {
@@ -101,6 +102,7 @@ pub(crate) fn open_written(
     author: &Author<'_>,
     parts: &Parts,
 ) -> Result<(), Reply> {
+    scripts::check_author(value, author)?;
     if let Some(text) = refused_value(path, value, author, parts) {
         return Err(Reply::bad(text));
     }

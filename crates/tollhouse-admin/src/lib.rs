@@ -41,6 +41,7 @@ mod registry;
 mod reply;
 mod resource;
 mod schema_api;
+mod scripts;
 mod serve;
 mod served;
 mod session;

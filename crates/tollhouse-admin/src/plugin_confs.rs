@@ -7,7 +7,7 @@ use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::{Catalogue, PluginType, Scope, absent};
+use tollhouse_plugin::{Catalogue, PluginType, Scope, Services, absent};
 
 use crate::object::Fields;
 use crate::resource::definition::{Candidate, Owner};
@@ -69,7 +69,7 @@ pub(crate) fn check_one(
             Scope { owner: object.path, conf: &bare, metadata, protos: None, catalogue, services };
         catalogue.check(name, &bare, &scope)?;
     }
-    meta.map_or(Ok(()), |meta| check_meta(name, meta))
+    meta.map_or(Ok(()), |meta| check_meta(name, meta, services))
 }
 
 /// Returns the error text for an unavailable plugin. It distinguishes APISIX plugins that this
@@ -82,7 +82,7 @@ pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
 }
 
 /// Checks of `_meta` that its schema cannot express.
-fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
+fn check_meta(name: &str, meta: &Value, services: &Services) -> Result<(), String> {
     if let Some(filter) = meta.get("filter") {
         let mut problems = Problems::new();
         Expr::parse(filter, "vars", &mut problems);
@@ -91,13 +91,10 @@ fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
             return Err(problem.reason.clone());
         }
     }
-    if meta.get("pre_function").is_some() {
-        return Err(format!(
-            "failed to load _meta.pre_function in plugin {name}: Lua is not available; say the \
-             condition in \"filter\""
-        ));
-    }
-    Ok(())
+    let text = meta.get("pre_function").and_then(Value::as_str);
+    let Some(text) = text else { return Ok(()) };
+    let made = services.scripting().and_then(|scripting| scripting.check_function(text));
+    made.map_err(|error| format!("failed to load _meta.pre_function in plugin {name}: {error}"))
 }
 
 /// Returns a plugin configuration without the fields that all plugins share.
@@ -139,7 +136,7 @@ pub(crate) fn meta_document() -> Value {
                 "type": "array",
             },
             "pre_function": {
-                "description": "A function in Lua, which is not available here.",
+                "description": "Text in Lua that returns a function, which runs before the plugin.",
                 "type": "string",
             },
         },

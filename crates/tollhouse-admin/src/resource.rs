@@ -2,9 +2,11 @@
 //! implements the operations that all share.
 
 use serde_json::Value;
+use tollhouse_model::Kind;
 
 use crate::plugin_confs;
 use crate::reply::Reply;
+use crate::scripts;
 
 mod certificate_pair;
 pub(crate) mod definition;
@@ -50,6 +52,9 @@ pub(crate) fn validate(resource: &Resource, candidate: &Candidate<'_>) -> Result
         check_shape(resource.schema, candidate.value)?;
     }
     (resource.check)(candidate)?;
+    if resource.object_kind() == Some(Kind::Route) {
+        scripts::check_route(candidate)?;
+    }
     let confs = candidate.value.get("plugins").and_then(Value::as_object);
     let (Some(confs), Some(owner)) = (confs, resource.plugins) else { return Ok(()) };
     plugin_confs::check(confs, owner, candidate).map_err(|error| {

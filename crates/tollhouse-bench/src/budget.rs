@@ -63,6 +63,8 @@ pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 1
 pub(crate) const TRACED_ONE_PERCENT: Budget = Budget::at_most(1.02, 1.01);
 /// The same while all are recorded, without the export, which other threads do.
 pub(crate) const TRACED_ALL: Budget = Budget::at_most(1.15, 1.10);
+/// Instructions of a request with three lines of Lua, relative to a plain one.
+pub(crate) const LUA_OVER_PLAIN: Budget = Budget::at_most(1.25, 1.15);
 /// CPU time of a request through a selector and rule of ShenYu's `divide`, relative to a plain
 /// route.
 pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);

@@ -8,8 +8,8 @@
 pub(crate) mod origin;
 
 use super::budget::{
-    Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS, SHENYU_AT_MANY_RULES,
-    SHENYU_OVER_ROUTE, TRACED_ALL, TRACED_ONE_PERCENT,
+    Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS, LUA_OVER_PLAIN,
+    SHENYU_AT_MANY_RULES, SHENYU_OVER_ROUTE, TRACED_ALL, TRACED_ONE_PERCENT,
 };
 use super::client::{Connection, probe};
 use super::gateway::{self, key_line, routes_json};
@@ -50,6 +50,8 @@ enum Load {
     /// This number of ShenYu `divide` selectors, each with a rule; one of them takes all requests.
     Shenyu(usize),
     Traced(Share),
+    /// Three lines of Lua in the access phase.
+    Lua,
 }
 
 /// Share of the requests that is recorded as traces.
@@ -61,6 +63,13 @@ enum Share {
     /// All, and a collector that takes everything.
     AllExported,
 }
+
+/// Function of the budget for Lua.
+const THREE_LINES: &str = "return function(conf, ctx)\n\
+    if ctx.var.arg_page == 'secret' then\n\
+    return 403\n\
+    end\n\
+    end";
 
 /// Large number of ShenYu selectors, of which the request matches one.
 const SELECTORS_MANY: usize = 10_000;
@@ -78,6 +87,7 @@ impl Load {
             Self::Traced(Share::AllExported) => {
                 "user instructions with all traces and their export"
             }
+            Self::Lua => "user instructions with three lines of Lua",
         }
     }
 
@@ -92,18 +102,22 @@ impl Load {
             Self::Traced(Share::OnePercent) => ".traced-1",
             Self::Traced(Share::AllOnCore) => ".traced-core",
             Self::Traced(Share::AllExported) => ".traced-all",
+            Self::Lua => ".lua",
         }
     }
 
     fn access_log(self) -> &'static str {
         match self {
-            Self::Plain | Self::Shenyu(_) | Self::Traced(_) => "off",
+            Self::Plain | Self::Shenyu(_) | Self::Traced(_) | Self::Lua => "off",
             Self::PluginsAndLog => "combined",
         }
     }
 
     /// Returns further lines of the bootstrap file. The origin takes the place of a collector.
     fn settings(self, origin_port: u16) -> String {
+        if self == Self::Lua {
+            return "scripting:\n  lua: trusted\n".to_owned();
+        }
         let Self::Traced(share) = self else { return String::new() };
         let (sampler, ratio, queue) = match share {
             Share::OnePercent => ("traceidratio", "0.01", 2048),
@@ -126,6 +140,11 @@ impl Load {
                 "consumers": [gateway::consumer(0)],
             })
             .to_string(),
+            Self::Lua => {
+                let text = json!({ "serverless-pre-function": { "functions": [THREE_LINES] } });
+                let route = gateway::route_with_plugins(origin_port, 0, &text);
+                json!({ "routes": [route] }).to_string()
+            }
             Self::Shenyu(selectors) => shenyu_objects(origin_port, selectors).to_string(),
         }
     }
@@ -133,7 +152,7 @@ impl Load {
     /// Returns the header lines in addition to the nine of every request.
     fn lines(self) -> String {
         match self {
-            Self::Plain | Self::Shenyu(_) | Self::Traced(_) => String::new(),
+            Self::Plain | Self::Shenyu(_) | Self::Traced(_) | Self::Lua => String::new(),
             Self::PluginsAndLog => key_line(0),
         }
     }
@@ -184,6 +203,9 @@ pub(crate) fn run(binary: &Path) -> Result<()> {
     }
     check("1 % of traces over a plain request", by_one / plain, TRACED_ONE_PERCENT, 3);
     check("all traces over a plain request, export excluded", by_all / plain, TRACED_ALL, 3);
+    let with_lua = measure(Load::Lua)?;
+    println!("{}: {with_lua:.0}", Load::Lua.title());
+    check("three lines of Lua over a plain request", with_lua / plain, LUA_OVER_PLAIN, 3);
     if !missed.is_empty() {
         bail!("past the budget, see where they go with callgrind_annotate: {}", missed.join("; "));
     }

@@ -130,6 +130,8 @@ pub struct Bootstrap {
     pub plugin_attr: Map<String, Value>,
     /// Zones of the `proxy-cache` plugin, and the default lifetime of responses.
     pub proxy_cache: Map<String, Value>,
+    /// Scripts in Lua.
+    pub scripting: Scripting,
     /// Whether stream routes are enabled.
     pub stream_routes: bool,
     /// PROXY protocol from proxies in front of the gateway.
@@ -182,11 +184,38 @@ impl Default for Bootstrap {
             skip_plugins: Vec::new(),
             plugin_attr: Map::new(),
             proxy_cache: Map::new(),
+            scripting: Scripting::default(),
             stream_routes: true,
             proxy_protocol: ProxyProtocol::default(),
             shenyu: Shenyu::default(),
             tracing: Tracing::default(),
         }
+    }
+}
+
+/// Scripts in Lua: whether objects may contain them, and their limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scripting {
+    /// Trust in the authors of objects.
+    pub lua: LuaTrust,
+    /// Folder of plugins and modules in Lua; none by default.
+    pub folder: Option<PathBuf>,
+    /// Memory of the scripts of each worker, in bytes.
+    pub memory: usize,
+}
+
+/// Trust in the authors of objects that may contain Lua.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LuaTrust {
+    /// Objects with Lua are refused.
+    Off,
+    /// Administrators may write objects with Lua, which runs in the process.
+    Trusted,
+}
+
+impl Default for Scripting {
+    fn default() -> Self {
+        Self { lua: LuaTrust::Off, folder: None, memory: 16 << 20 }
     }
 }
 

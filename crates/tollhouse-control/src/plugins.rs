@@ -2,9 +2,12 @@
 
 pub mod endpoints;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use serde_json::{Map, Value};
 use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::{LuaTrust, Scripting};
+use tollhouse_lua::Lua;
 use tollhouse_model::Problem;
 use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
@@ -46,9 +49,13 @@ pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
     if bootstrap.server_tokens { APISIX_TOKEN } else { "APISIX" }
 }
 
-/// Returns all plugins. Their schemas are compiled once per process.
+/// Returns all plugins, with those of the folder of scripts. Their schemas are compiled once per
+/// process.
 pub fn catalogue() -> Arc<Catalogue> {
     static CATALOGUE: OnceLock<Arc<Catalogue>> = OnceLock::new();
+    if let Some(scripts) = locked_scripts().last() {
+        return Arc::clone(&scripts.catalogue);
+    }
     Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
 }
 
@@ -57,10 +64,12 @@ pub fn catalogue() -> Arc<Catalogue> {
 /// # Errors
 /// If the file names an unknown plugin.
 pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
+    note_scripts(bootstrap)?;
     if bootstrap.plugins.is_empty() {
         return Ok(catalogue());
     }
-    let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins);
+    let own = scripts_of(bootstrap).map(|scripts| scripts.lua.plugins().0).unwrap_or_default();
+    let chosen = tollhouse_plugins::catalogue().with(own).only(&bootstrap.plugins);
     let chosen = chosen.map_err(|NoSuchPlugin(name)| {
         let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
             .map(|near| format!("did you mean \"{near}\"?"))
@@ -70,11 +79,80 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     Ok(Arc::new(chosen))
 }
 
+/// Scripts of one bootstrap file: their compiler, and all plugins with those of its folder.
+struct Scripts {
+    settings: Scripting,
+    attributes: Map<String, Value>,
+    lua: Arc<Lua>,
+    catalogue: Arc<Catalogue>,
+}
+
+/// Scripts of the bootstrap files that this process has read, usually one. Plugins and services
+/// that are made from the same file must belong together.
+fn locked_scripts() -> MutexGuard<'static, Vec<Arc<Scripts>>> {
+    static SCRIPTS: Mutex<Vec<Arc<Scripts>>> = Mutex::new(Vec::new());
+    SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the scripts of a bootstrap file that [`enabled`] has accepted; `None` if they are off.
+fn scripts_of(bootstrap: &Bootstrap) -> Option<Arc<Scripts>> {
+    let scripts = locked_scripts();
+    let same = |scripts: &&Arc<Scripts>| {
+        scripts.settings == bootstrap.scripting && scripts.attributes == bootstrap.plugin_attr
+    };
+    scripts.iter().find(same).map(Arc::clone)
+}
+
+/// Reads the folder of scripts, if scripts are on.
+///
+/// # Errors
+/// If the folder cannot be read, if it is set while scripts are off, or if one of its plugins
+/// cannot be used, because objects that name it would be refused.
+fn note_scripts(bootstrap: &Bootstrap) -> Result<(), Problem> {
+    let settings = &bootstrap.scripting;
+    if settings.lua == LuaTrust::Off {
+        return match settings.folder {
+            None => Ok(()),
+            Some(_) => Err(Problem::error("scripting.folder", "scripts are off")
+                .with_hint("set `scripting.lua: trusted` too")),
+        };
+    }
+    if scripts_of(bootstrap).is_some() {
+        return Ok(());
+    }
+    let sources = match &settings.folder {
+        None => Default::default(),
+        Some(folder) => tollhouse_lua::read_folder(folder)
+            .map_err(|error| Problem::error("scripting.folder", error.to_string()))?,
+    };
+    let lua = Lua::new(tollhouse_lua::Settings {
+        memory_bytes: settings.memory,
+        sources,
+        attributes: bootstrap.plugin_attr.clone(),
+        outside: Arc::new(tollhouse_plugins::ScriptCalls),
+    });
+    let (own, problems) = lua.plugins();
+    if let Some((name, error)) = problems.into_iter().next() {
+        let reason = format!("invalid plugin \"{name}\": {error}");
+        return Err(Problem::error("scripting.folder", reason));
+    }
+    locked_scripts().push(Arc::new(Scripts {
+        settings: settings.clone(),
+        attributes: bootstrap.plugin_attr.clone(),
+        lua: Arc::new(lua),
+        catalogue: Arc::new(tollhouse_plugins::catalogue().with(own)),
+    }));
+    Ok(())
+}
+
 /// Returns the services for a command that only reads configurations. Plugins in `skipped_plugins`
 /// are ignored if they are unknown. Secret references are not resolved.
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     let mut services = Services::new(APISIX_TOKEN);
     services.skipped_plugins = skipped_plugins.to_vec();
+    // Scripts of the bootstrap file that the command has read.
+    let scripts = locked_scripts().last().map(|scripts| Arc::clone(&scripts.lua));
+    services.scripting = scripts.map(|lua| lua as Arc<dyn tollhouse_plugin::Scripting>);
     services.secrets = Some(Arc::new(OpaqueSecrets));
     Arc::new(services)
 }
@@ -112,5 +190,7 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut tls = bootstrap.listen.https.iter().map(|address| address.port());
     services.tls_port = tls.find(|port| *port != 0);
     services.skipped_plugins = bootstrap.skip_plugins.clone();
+    let scripts = scripts_of(bootstrap).map(|scripts| Arc::clone(&scripts.lua));
+    services.scripting = scripts.map(|lua| lua as Arc<dyn tollhouse_plugin::Scripting>);
     services
 }

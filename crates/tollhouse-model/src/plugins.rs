@@ -44,6 +44,8 @@ pub struct PluginMeta {
     pub filter: Option<Expr>,
     /// Replaces the body of a response with status 400 or above that the plugin produces.
     pub error_response: Option<Value>,
+    /// Text of a function in Lua that runs before the plugin.
+    pub pre_function: Option<String>,
 }
 
 /// Names of the fields in `_meta`.
@@ -85,7 +87,6 @@ fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<Plugi
 
 fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
     let fields = reader.object(value, &META_FIELDS, Unknown::Refused)?;
-    reader.refuse_lua(fields, "pre_function", "remove it; put conditions in \"filter\"");
     Some(PluginMeta {
         disable: reader.optional(fields, "disable", Reader::boolean).unwrap_or_default(),
         priority: reader.optional(fields, "priority", |reader, value| {
@@ -98,6 +99,9 @@ fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
                 return None;
             }
             Some(value.clone())
+        }),
+        pre_function: reader.optional(fields, "pre_function", |reader, value| {
+            reader.text(value).map(str::to_owned)
         }),
     })
 }
@@ -157,10 +161,8 @@ mod tests {
                  did you mean \"disable\"?",
             ),
             (
-                json!({"cors": {"_meta": {"pre_function": "return function() end"}}}),
-                "plugins.cors._meta.pre_function: Lua is not available, so \"pre_function\" \
-                 cannot be honoured (got \"return function() end\"); remove it; put \
-                 conditions in \"filter\"",
+                json!({"cors": {"_meta": {"pre_function": 1}}}),
+                "plugins.cors._meta.pre_function: wrong type: expected string, got number (got 1)",
             ),
             (
                 json!({"cors": {"_meta": {"error_response": 3, "priority": 1.5}}}),

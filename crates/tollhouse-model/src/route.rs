@@ -33,6 +33,10 @@ pub struct Route {
     pub remote_addrs: Vec<IpNet>,
     /// Condition on variables that requests must fulfil.
     pub vars: Option<Expr>,
+    /// Text of a function in Lua that requests must fulfil.
+    pub filter_func: Option<String>,
+    /// Text of a script in Lua that runs in the place of plugins.
+    pub script: Option<String>,
     /// Plugins configured in the route.
     pub plugins: PluginSet,
     /// Id of a plugin configuration. Its plugins apply, except plugins that the route configures

@@ -57,7 +57,7 @@ impl Service {
 
 fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Service {
     reader.own_keys(fields, Some(&id));
-    reader.refuse_lua(fields, "script", "use plugins");
+    reader.refuse_lua(fields, "script", "put it into the routes");
     let description = reader.description(fields);
     Service {
         id,

@@ -183,7 +183,7 @@ mod tests {
         let table: [(&str, Role, &[&str], bool, &str); 12] = [
             ("openid-connect", Verifier, &[], true, "requests that it might protect"),
             ("chaitin-waf", Verifier, &[], true, "requests that it might protect"),
-            ("serverless-pre-function", Verifier, &[], true, "requests that it might protect"),
+            ("ext-plugin-pre-req", Verifier, &[], true, "requests that it might protect"),
             ("key-auht", Verifier, &[], true, "did you mean \"key-auth\"? requests"),
             ("opentelemtry", Verifier, &[], true, "did you mean \"opentelemetry\"?"),
             ("my-own", Verifier, &[], true, "requests that it might protect"),

@@ -56,7 +56,29 @@ pub struct PluginType {
     conf: Rules,
     metadata: Option<Rules>,
     identity: Option<Rules>,
-    build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, ConfError>,
+    build: BuildHandler,
+}
+
+/// Function that builds a handler from a conf that satisfies the schema.
+pub type BuildHandler =
+    Box<dyn Fn(&Value, &Scope<'_>) -> Result<SharedHandler, ConfError> + Send + Sync>;
+
+/// Properties of a plugin that is not part of this build, such as a script in a folder.
+pub struct ForeignPlugin {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// Order of execution; higher runs earlier.
+    pub priority: i32,
+    /// Version of the plugin in the answer of `/plugins?all=true`.
+    pub version: f32,
+    /// Phases that the plugin takes part in.
+    pub phases: Phases,
+    /// JSON Schema of the conf.
+    pub schema: Value,
+    /// JSON Schema of the metadata, if the plugin has any.
+    pub metadata_schema: Option<Value>,
+    /// Function that builds a handler from a conf.
+    pub build: BuildHandler,
 }
 
 /// JSON Schema, as a document and in compiled form.
@@ -185,12 +207,47 @@ impl PluginType {
             start: P::start,
             identity: consumer.map(|spec| Rules::new((spec.schema)())),
             consumer,
-            build: |conf, scope| {
+            build: Box::new(|conf, scope| {
                 let config = serde_json::from_value(conf.clone()).map_err(|e| e.to_string())?;
                 let handler: SharedHandler = Arc::new(P::compile(config, scope)?);
                 Ok(handler)
-            },
+            }),
         }
+    }
+
+    /// Returns the plugin type of a plugin that is not part of this build. It may protect, so that
+    /// nodes receive the path that it has judged.
+    ///
+    /// # Errors
+    /// If a schema is not a JSON Schema.
+    pub fn foreign(plugin: ForeignPlugin) -> Result<Self, ConfError> {
+        let metadata = match plugin.metadata_schema {
+            Some(schema) => Some(Rules { compiled: Schema::compile(&schema)?, document: schema }),
+            None => None,
+        };
+        let has_metadata = metadata.is_some();
+        Ok(Self {
+            name: plugin.name,
+            priority: plugin.priority,
+            version: plugin.version,
+            category: Category::Security,
+            phases: plugin.phases,
+            run_policy: RunPolicy::Both,
+            serves_connections: false,
+            serves_requests: true,
+            judges_path: true,
+            encrypted: &[],
+            expressions: &[],
+            remarks: |_| Vec::new(),
+            sent_to: &[],
+            conf: Rules { compiled: Schema::compile(&plugin.schema)?, document: plugin.schema },
+            metadata,
+            metadata_spec: has_metadata.then(|| MetadataSpec::with_schema(|| json!({}))),
+            start: |_, _| Ok(None),
+            identity: None,
+            consumer: None,
+            build: plugin.build,
+        })
     }
 
     /// Whether the plugin authenticates requests as consumers.
@@ -312,6 +369,18 @@ impl Catalogue {
         let names = by_priority.iter().enumerate();
         let by_name = names.map(|(index, plugin)| (plugin.name, index)).collect();
         Self { by_priority, by_name }
+    }
+
+    /// Adds plugins that are not part of this build. A plugin of the build with the same name stays.
+    #[must_use]
+    pub fn with(self, foreign: impl IntoIterator<Item = PluginType>) -> Self {
+        let mut types = self.by_priority;
+        for plugin in foreign {
+            if types.iter().all(|own| own.name != plugin.name) {
+                types.push(plugin);
+            }
+        }
+        Self::new(types)
     }
 
     /// Keeps only the plugins in `names`.

@@ -6,11 +6,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
+use tollhouse_router::{NormalizeOptions, Normalized, escaped_path, is_ambiguous, normalize_path};
 use tollhouse_trace::{RequestTrace, TraceStart};
 
 use crate::codings::Codings;
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
-use crate::edits::{PreparedName, RequestEdits};
+use crate::edits::{PreparedName, RequestEdits, RewrittenTarget};
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
 use crate::memory::Memory;
 
@@ -32,6 +33,10 @@ impl ConsumerHeaders {
         [&self.username, &self.credential, &self.custom_id]
     }
 }
+
+/// Error: a target that a plugin has set is invalid, or servers read it in different ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadTarget;
 
 /// Request in its rewrite, access or before_proxy phase.
 pub struct RequestContext<'r> {
@@ -71,24 +76,71 @@ impl<'r> RequestContext<'r> {
 
     /// Returns the normalised path of the request, without the query.
     pub fn path(&self) -> &[u8] {
-        self.exchange.path()
+        match self.rewritten() {
+            Some(target) => &target.path,
+            None => self.exchange.path(),
+        }
+    }
+
+    fn rewritten(&self) -> Option<&RewrittenTarget> {
+        self.exchange.edits().rewritten.as_deref()
     }
 
     /// Returns the normalised path for a request line: reserved characters are escaped if the
     /// client has escaped them.
     pub fn escaped_path(&self) -> Cow<'_, [u8]> {
-        self.exchange.escaped_path()
+        match self.rewritten() {
+            Some(target) => Cow::Borrowed(&target.escaped_path),
+            None => self.exchange.escaped_path(),
+        }
     }
 
     /// Returns the query string without `?`.
     pub fn query(&self) -> Option<&[u8]> {
-        self.exchange.query()
+        match self.rewritten() {
+            Some(target) => target.query.as_deref(),
+            None => self.exchange.query(),
+        }
     }
 
     /// Returns normalised path and query, on which decisions must be based. A `?`, `#` or `%`
     /// within the path and control bytes stay escaped.
     pub fn request_uri(&self) -> Cow<'_, [u8]> {
-        self.exchange.request_uri()
+        match self.rewritten() {
+            Some(target) => Cow::Owned(target.request_uri()),
+            None => self.exchange.request_uri(),
+        }
+    }
+
+    /// Sends the request to another path and query. Plugins that run later judge these instead of
+    /// the client's, so that a rewritten request cannot pass by a rule. `path` has escapes as in a
+    /// request line.
+    ///
+    /// # Errors
+    /// If the path is invalid, or if servers read it in different ways.
+    pub fn rewrite_target(&mut self, path: &[u8], query: Option<&[u8]>) -> Result<(), BadTarget> {
+        let options = NormalizeOptions::default();
+        if is_ambiguous(path, &options) {
+            return Err(BadTarget);
+        }
+        let mut normalized = Vec::new();
+        let path_only = match normalize_path(path, &options, &mut normalized) {
+            Ok(Normalized::Borrowed) => path.to_vec(),
+            Ok(Normalized::InOut) => normalized,
+            Err(_) => return Err(BadTarget),
+        };
+        let escaped_path = escaped_path(path, &options).map_err(|_| BadTarget)?.into_owned();
+        let mut uri = escaped_path.clone();
+        if let Some(query) = query {
+            uri.push(b'?');
+            uri.extend_from_slice(query);
+        }
+        let edits = self.exchange.edits_mut();
+        edits.set_upstream_uri(&uri);
+        let query = query.map(<[u8]>::to_vec);
+        let target = RewrittenTarget { path: path_only, escaped_path, query };
+        edits.rewritten = Some(Box::new(target));
+        Ok(())
     }
 
     /// Returns path and query as sent.
@@ -266,7 +318,7 @@ impl<'r> RequestContext<'r> {
 
     /// Sets a variable for later plugins and for logs.
     pub fn set_variable(&mut self, name: &'static str, value: Vec<u8>) {
-        self.exchange.edits_mut().variables.push((name, value));
+        self.exchange.edits_mut().variables.push((Cow::Borrowed(name), value));
     }
 
     /// Whether the request has failed and plugins cannot change that: the memory for its body is
@@ -333,6 +385,16 @@ impl<'r> RequestContext<'r> {
         if let Some(id) = &consumer.custom_id {
             headers.add_prepared(&names.custom_id, id.as_bytes());
         }
+    }
+
+    /// Stores `value` for all plugin instances of this request. The value is dropped at its end.
+    pub fn share<T: 'static>(&mut self, value: T) {
+        self.memory.put(Memory::SHARED, value);
+    }
+
+    /// Returns the value of type `T` that a plugin instance shared.
+    pub fn shared<T: 'static>(&mut self) -> Option<&mut T> {
+        self.memory.get(Memory::SHARED)
     }
 
     /// Stores `value` for a later phase of this plugin instance. The value is dropped at the end of

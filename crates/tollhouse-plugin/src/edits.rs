@@ -3,6 +3,7 @@
 //! The buffers are flat and reused between requests, so that setting a header costs only a copy of
 //! its bytes.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -332,6 +333,24 @@ impl Line {
     }
 }
 
+/// Target of a request that a plugin has set: in normalised form, and as nodes receive it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RewrittenTarget {
+    /// Normalised path.
+    pub path: Vec<u8>,
+    /// Path with its escapes, as in a request line.
+    pub escaped_path: Vec<u8>,
+    /// Query string without `?`.
+    pub query: Option<Vec<u8>>,
+}
+
+impl RewrittenTarget {
+    /// Returns normalised path and query, on which decisions are based.
+    pub fn request_uri(&self) -> Vec<u8> {
+        tollhouse_router::request_uri(&self.path, self.query.as_deref())
+    }
+}
+
 /// Changes to a request before it is sent to a node.
 #[derive(Debug)]
 pub struct RequestEdits {
@@ -355,8 +374,10 @@ pub struct RequestEdits {
     pub upstream: Option<usize>,
     /// Name of the limit that refused the request, for metrics.
     pub refused_by: Option<&'static str>,
-    /// Variables that plugins derived from a connection's first bytes.
-    pub variables: Vec<(&'static str, Vec<u8>)>,
+    /// Variables that plugins have set, for later plugins and for logs.
+    pub variables: Vec<(Cow<'static, str>, Vec<u8>)>,
+    /// Target that a plugin has set, which later plugins judge instead of the client's.
+    pub rewritten: Option<Box<RewrittenTarget>>,
     /// Content codings of the answer's body that plugins can read; `None` if no plugin must read
     /// the body.
     pub answer_codings: Option<Codings>,
@@ -378,6 +399,7 @@ impl Default for RequestEdits {
             upstream: None,
             refused_by: None,
             variables: Vec::new(),
+            rewritten: None,
             answer_codings: None,
             identities: Identities::default(),
         }
@@ -400,6 +422,7 @@ impl RequestEdits {
             upstream,
             refused_by,
             variables,
+            rewritten,
             answer_codings,
             identities,
         } = self;
@@ -414,6 +437,7 @@ impl RequestEdits {
         *upstream = None;
         *refused_by = None;
         variables.clear();
+        *rewritten = None;
         *answer_codings = None;
         identities.clear();
     }

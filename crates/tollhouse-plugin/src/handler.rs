@@ -22,6 +22,10 @@ pub trait Handler: Send + Sync {
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
     /// Runs the phase [`Plugin::before_proxy`] with this conf.
     fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
+    /// Runs the phase [`Plugin::exit`] with this conf; by default replaces nothing.
+    fn exit(&self, _cx: &mut RequestContext<'_>, _answer: &Answer<'_>) -> Option<Answer<'static>> {
+        None
+    }
     /// Runs the phase [`Plugin::replace`] with this conf; by default replaces nothing.
     fn replace(&self, _cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
         None
@@ -41,8 +45,8 @@ impl<P: Plugin> Handler for P {
         match self.answer_codings() {
             // The codings that the plugin can read must be set before the request is sent to a
             // node.
-            Some(_) => P::PHASES.union(Phases::BEFORE_PROXY),
-            None => P::PHASES,
+            Some(_) => Plugin::phases(self).union(Phases::BEFORE_PROXY),
+            None => Plugin::phases(self),
         }
     }
 
@@ -63,6 +67,10 @@ impl<P: Plugin> Handler for P {
             cx.read_answer_in(codings);
         }
         Plugin::before_proxy(self, cx)
+    }
+
+    fn exit(&self, cx: &mut RequestContext<'_>, answer: &Answer<'_>) -> Option<Answer<'static>> {
+        Plugin::exit(self, cx, answer)
     }
 
     fn replace(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {

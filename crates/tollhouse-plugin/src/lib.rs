@@ -29,18 +29,19 @@ pub mod queues;
 pub mod response;
 pub mod schema;
 pub mod scope;
+pub mod scripting;
 pub mod sealing;
 pub mod testing;
 pub mod validation;
 
 pub use answer::{Answer, AnswerBody, RefusalKind};
 pub use brand::Brand;
-pub use catalogue::{Catalogue, NoSuchPlugin, PluginType, SchemaOf};
+pub use catalogue::{BuildHandler, Catalogue, ForeignPlugin, NoSuchPlugin, PluginType, SchemaOf};
 pub use codings::Codings;
 pub use conf_error::ConfError;
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
-pub use context::RequestContext;
-pub use edits::{HeaderEdits, PreparedName, RequestEdits};
+pub use context::{BadTarget, RequestContext};
+pub use edits::{HeaderEdits, PreparedName, RequestEdits, RewrittenTarget};
 pub use exchange::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header, path_of};
 pub use handler::Handler;
 pub use held::HeldBody;
@@ -55,3 +56,4 @@ pub use plugin::{
 pub use queues::{QueueGauge, Queues};
 pub use response::{BodyFilter, Effect, FilterFailure, Piece, ResponseContext, ResponseHead};
 pub use scope::{Scope, Services};
+pub use scripting::{FunctionPhase, RouteFilter, SCRIPTS_ARE_OFF, Scripting};

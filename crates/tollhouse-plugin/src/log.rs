@@ -80,6 +80,11 @@ impl<'r> LogContext<'r> {
         self.exchange.now()
     }
 
+    /// Returns the value of type `T` that a plugin instance shared in an earlier phase.
+    pub fn shared<T: 'static>(&mut self) -> Option<&mut T> {
+        self.memory.get(Memory::SHARED)
+    }
+
     /// Returns the value of type `T` that this plugin instance stored in an earlier phase.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)

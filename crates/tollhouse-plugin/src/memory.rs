@@ -49,6 +49,10 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
+    /// Owner of the values that all plugin instances of a request share; no instance has this
+    /// number.
+    pub(crate) const SHARED: usize = 0;
+
     /// Drops all stored values; their slots are kept for the next request.
     pub fn clear(&mut self) {
         let used = std::mem::take(&mut self.used);

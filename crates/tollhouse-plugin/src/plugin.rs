@@ -91,6 +91,12 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// conf.
     fn compile(config: Self::Config, scope: &Scope<'_>) -> Result<Self, ConfError>;
 
+    /// Returns the phases in which the plugin is called with this conf; all of [`Self::PHASES`] by
+    /// default.
+    fn phases(&self) -> Phases {
+        Self::PHASES
+    }
+
     /// Returns the upstreams that the plugin may choose instead of the route's, by index
     /// ([`RequestContext::choose_upstream`]).
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
@@ -126,6 +132,12 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     /// Runs the last phase before the request is sent to a node.
     fn before_proxy<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
         Step::Continue
+    }
+
+    /// Runs when a plugin, this one included, has answered a request in a request phase. A returned
+    /// answer replaces the given one.
+    fn exit(&self, _cx: &mut RequestContext<'_>, _answer: &Answer<'_>) -> Option<Answer<'static>> {
+        None
     }
 
     /// Runs after a node has answered or failed. `cx` has the head of the node's answer, or with
@@ -195,6 +207,8 @@ impl Phases {
     pub const LOG: Phases = Phases(16);
     /// Phase in which [`Plugin::replace`] is called.
     pub const REPLACE: Phases = Phases(32);
+    /// Phase in which [`Plugin::exit`] is called.
+    pub const EXIT: Phases = Phases(64);
 
     /// Returns the phases of either set.
     #[must_use]
@@ -214,6 +228,7 @@ impl Phases {
             (Phases::REWRITE, "rewrite"),
             (Phases::ACCESS, "access"),
             (Phases::BEFORE_PROXY, "before_proxy"),
+            (Phases::EXIT, "exit"),
             (Phases::REPLACE, "replace"),
             (Phases::RESPONSE, "response"),
             (Phases::LOG, "log"),

@@ -56,6 +56,11 @@ pub trait BodyFilter: Send {
         0
     }
 
+    /// Whether the filter must run on the thread of its request. Long bodies then stay there too.
+    fn is_bound_to_thread(&self) -> bool {
+        false
+    }
+
     /// Changes the trailers of a node in `section`: header lines, each with its line end, followed
     /// by an empty line. Called right before the last piece, if trailers exist or may exist. The
     /// lines that are left in `section` go to the next filter, and to a client that has asked for
@@ -342,6 +347,16 @@ impl<'r> ResponseContext<'r> {
     /// the request.
     pub fn remember<T: 'static>(&mut self, value: T) {
         self.memory.put(self.instance, value);
+    }
+
+    /// Stores `value` for all plugin instances of this request. The value is dropped at its end.
+    pub fn share<T: 'static>(&mut self, value: T) {
+        self.memory.put(Memory::SHARED, value);
+    }
+
+    /// Returns the value of type `T` that a plugin instance shared in an earlier phase.
+    pub fn shared<T: 'static>(&mut self) -> Option<&mut T> {
+        self.memory.get(Memory::SHARED)
     }
 
     /// Returns the value of type `T` that this plugin instance stored.

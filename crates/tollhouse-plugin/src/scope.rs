@@ -11,8 +11,10 @@ use tollhouse_transcode::Protos;
 
 use crate::brand::Brand;
 use crate::catalogue::Catalogue;
+use crate::conf_error::ConfError;
 use crate::own_log::OwnLog;
 use crate::queues::Queues;
+use crate::scripting::{SCRIPTS_ARE_OFF, Scripting};
 
 /// Environment in which a conf is compiled: the object that contains it, and data of configuration
 /// and process.
@@ -81,6 +83,8 @@ pub struct Services {
     /// Names of plugins that are skipped if this build does not contain them;
     /// [`absent::ALL`](crate::absent::ALL) stands for all names.
     pub skipped_plugins: Vec<String>,
+    /// Compiler of scripts in objects; `None` if scripts are off.
+    pub scripting: Option<Arc<dyn Scripting>>,
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
@@ -119,6 +123,7 @@ impl Services {
             memory: MemoryBudget::unlimited(),
             secrets: None,
             skipped_plugins: Vec::new(),
+            scripting: None,
             kept: Mutex::default(),
         }
     }
@@ -141,6 +146,14 @@ impl Services {
         let erased: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(&state);
         kept.insert(slot, Arc::downgrade(&erased));
         state
+    }
+
+    /// Returns the compiler of scripts.
+    ///
+    /// # Errors
+    /// If scripts are off; the text names the remedy.
+    pub fn scripting(&self) -> Result<&Arc<dyn Scripting>, ConfError> {
+        self.scripting.as_ref().ok_or_else(|| SCRIPTS_ARE_OFF.into())
     }
 
     /// Returns `plugin_attr.<plugin>.<name>` of the bootstrap file.

@@ -14,9 +14,13 @@ mod logging;
 mod oidc;
 pub mod otlp;
 mod redis;
+mod script_calls;
+mod serverless;
 mod shared;
 pub mod shenyu;
 pub mod spans;
+
+pub use script_calls::ScriptCalls;
 
 macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {
@@ -47,6 +51,8 @@ plugins! {
     csrf::Csrf,
     datadog::Datadog,
     echo::Echo,
+    error_page::ErrorPage,
+    exit_transformer::ExitTransformer,
     elasticsearch_logger::ElasticsearchLogger,
     error_log_logger::ErrorLogLogger,
     fault_injection::FaultInjection,
@@ -89,6 +95,8 @@ plugins! {
     request_id::RequestId,
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
+    serverless_post_function::ServerlessPostFunction,
+    serverless_pre_function::ServerlessPreFunction,
     server_info::ServerInfo,
     skywalking::Skywalking,
     skywalking_logger::SkywalkingLogger,

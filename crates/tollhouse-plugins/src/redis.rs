@@ -103,6 +103,37 @@ impl Servers {
         }
     }
 
+    /// Runs a command, within the timeout; an error is a text for its author.
+    pub(crate) async fn command(&self, parts: &[Vec<u8>]) -> Result<redis::Value, String> {
+        let mut command = redis::Cmd::new();
+        parts.iter().for_each(|part| {
+            command.arg(part.as_slice());
+        });
+        let sent = async {
+            let (slot, _) = self.slot();
+            let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
+            match &mut connection {
+                Connection::Single(connection) => command.query_async(connection).await,
+                Connection::Cluster(connection) => command.query_async(connection).await,
+            }
+        };
+        match tokio::time::timeout(self.timeout, sent).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                let error: RedisError = error;
+                if is_broken(&error) {
+                    self.forget(None);
+                    return Err(error.to_string());
+                }
+                Err(error.detail().map_or_else(|| error.to_string(), str::to_owned))
+            }
+            Err(_) => {
+                self.forget(None);
+                Err("timeout".to_owned())
+            }
+        }
+    }
+
     /// Runs a script, and once more over a new connection if a reused one was broken, because the
     /// server may have closed it.
     async fn attempts<T: FromRedisValue>(&self, call: &Call<'_>) -> RedisResult<T> {

@@ -74,10 +74,22 @@ fn optional_fields_with_listed_values_show_their_default() {
     assert_eq!(found, [""; 0]);
 }
 
+/// Services of a process that runs scripts.
+fn services() -> Arc<Services> {
+    let mut services = Services::new("APISIX/3.18.0");
+    services.scripting = Some(Arc::new(tollhouse_lua::Lua::new(tollhouse_lua::Settings {
+        memory_bytes: 16 << 20,
+        sources: Default::default(),
+        attributes: Default::default(),
+        outside: Arc::new(crate::ScriptCalls),
+    })));
+    Arc::new(services)
+}
+
 #[test]
 fn every_example_is_a_good_conf() {
     let catalogue = catalogue();
-    let services = std::sync::Arc::new(tollhouse_plugin::Services::new("APISIX/3.18.0"));
+    let services = services();
     for (name, source) in PAGES {
         let conf = example(source).unwrap_or_else(|| panic!("{name}: no example in ```json"));
         let conf: serde_json::Value = serde_json::from_str(&conf).expect(name);
@@ -176,7 +188,7 @@ fn with_number(conf: &Value, place: &str, number: Value) -> Value {
 #[test]
 fn no_number_that_is_taken_makes_a_plugin_panic() {
     let catalogue = catalogue();
-    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let services = services();
     let (mut taken, mut panicked) = (0, Vec::new());
     for (name, source) in PAGES.iter().filter(|(name, _)| !OUTSIDE.contains(name)) {
         let example = example(source).and_then(|text| serde_json::from_str(&text).ok());

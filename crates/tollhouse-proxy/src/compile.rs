@@ -30,7 +30,7 @@ use tollhouse_model::{
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_router::{RouteSpec, Router};
+use tollhouse_router::{RouteSpec, Router, SharedFilter};
 use tollhouse_stdx::CowVec;
 use tollhouse_upstream::UpstreamChange;
 
@@ -86,6 +86,8 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Compiler {
     routes: HashMap<Id, Arc<Route>>,
+    /// Conditions of routes that are scripts.
+    filters: HashMap<Id, SharedFilter>,
     services: HashMap<Id, Arc<Service>>,
     plugin_configs: HashMap<Id, PluginConfig>,
     global_rules: BTreeMap<Id, GlobalRule>,
@@ -117,6 +119,7 @@ impl Compiler {
     ) -> Self {
         Self {
             routes: HashMap::new(),
+            filters: HashMap::new(),
             services: HashMap::new(),
             plugin_configs: HashMap::new(),
             global_rules: BTreeMap::new(),
@@ -312,7 +315,8 @@ impl Compiler {
         entry.websocket = websocket;
         entry.chain = self.chain_of(route);
         if route.enabled {
-            let spec = route_spec(&entry);
+            let mut spec = route_spec(&entry);
+            spec.filter = self.filters.get(id).cloned();
             self.snapshot.router.insert(id, spec, Arc::new(entry));
         } else {
             self.snapshot.router.remove(id);
@@ -408,6 +412,7 @@ fn route_spec(entry: &RouteEntry) -> RouteSpec {
         methods: route.methods,
         remote_addrs: route.remote_addrs.clone(),
         vars: route.vars.clone(),
+        filter: None,
         priority: route.priority,
     }
 }

@@ -31,6 +31,7 @@ fn spec(uri: &str, hosts: &[&str]) -> RouteSpec {
         methods: None,
         remote_addrs: Vec::new(),
         vars: None,
+        filter: None,
         priority: 0,
     }
 }

@@ -6,7 +6,7 @@ use tollhouse_model::expr::Expr;
 
 use crate::explain::Loss;
 use crate::host::HostPattern;
-use crate::spec::{MatchRequest, Mode, RouteSpec};
+use crate::spec::{MatchRequest, Mode, RouteSpec, SharedFilter};
 
 /// Conditions of a route, shared by all its candidates.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct Conditions {
     /// Host patterns; empty if the host level has decided already.
     hosts: Box<[String]>,
     vars: Option<Expr>,
+    filter: Option<SharedFilter>,
 }
 
 impl Conditions {
@@ -28,11 +29,13 @@ impl Conditions {
             remote_addrs: spec.remote_addrs.clone().into(),
             hosts: hosts.into(),
             vars: spec.vars.clone(),
+            filter: spec.filter.clone(),
         };
         let is_needed = conditions.methods.is_some()
             || !conditions.remote_addrs.is_empty()
             || !conditions.hosts.is_empty()
-            || conditions.vars.is_some();
+            || conditions.vars.is_some()
+            || conditions.filter.is_some();
         is_needed.then_some(conditions)
     }
 
@@ -50,6 +53,10 @@ impl Conditions {
         }
         if self.vars.as_ref().is_some_and(|vars| !vars.matches(request.variables)) {
             return Some(Loss::Vars);
+        }
+        // Evaluated last, because a script costs most.
+        if self.filter.as_ref().is_some_and(|filter| !filter.0.holds(request.variables)) {
+            return Some(Loss::Filter);
         }
         None
     }

@@ -18,6 +18,8 @@ pub enum Loss {
     /// The host does not match the route's hosts.
     Host,
     Vars,
+    /// The function of the route does not take the request.
+    Filter,
     /// The rest of the pattern does not match the path.
     Path,
     /// All conditions hold, but an earlier candidate has won.
@@ -32,6 +34,7 @@ impl Loss {
             Loss::RemoteAddr => "the client's address is in none of the route's networks",
             Loss::Host => "the host is not among the route's",
             Loss::Vars => "the vars do not hold",
+            Loss::Filter => "filter_func does not take the request",
             Loss::Path => "the pattern does not match the whole path",
             Loss::Later => "an earlier candidate had won",
         }

@@ -46,4 +46,4 @@ pub use normalize::{
 };
 pub use request_uri::request_uri;
 pub use router::{Found, Router};
-pub use spec::{MatchRequest, Mode, RouteSpec};
+pub use spec::{MatchRequest, Mode, RouteFilter, RouteSpec, SharedFilter};

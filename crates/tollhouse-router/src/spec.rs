@@ -1,6 +1,7 @@
 //! Input of the matcher; plain data.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use tollhouse_model::MethodSet;
@@ -19,6 +20,28 @@ pub enum Mode {
     UriWithParameter,
 }
 
+/// Condition of a route that other code evaluates, such as a script.
+pub trait RouteFilter: Send + Sync {
+    /// Whether the route takes the request.
+    fn holds(&self, request: &dyn Lookup) -> bool;
+}
+
+/// Condition that all copies of a route share. Two are equal if they are the same.
+#[derive(Clone)]
+pub struct SharedFilter(pub Arc<dyn RouteFilter>);
+
+impl std::fmt::Debug for SharedFilter {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("SharedFilter")
+    }
+}
+
+impl PartialEq for SharedFilter {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// Properties of a route that the matcher uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteSpec {
@@ -32,6 +55,8 @@ pub struct RouteSpec {
     pub remote_addrs: Vec<IpNet>,
     /// Condition on variables of the request.
     pub vars: Option<Expr>,
+    /// Function of the request that must hold.
+    pub filter: Option<SharedFilter>,
     /// Priority: higher first, among routes that share a path or a literal prefix.
     pub priority: i64,
 }

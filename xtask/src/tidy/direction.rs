@@ -21,6 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "trace",
         "telemetry",
         "plugin",
+        "lua",
         "shenyu-gateway",
     ],
     &["net", "web", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::shape::{
-    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, OptionalPath,
-    OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone,
-    Slots, Switch, Text, Time, TimeOrZero, Words, WorkerCount,
+    Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch,
+    OptionalPath, OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto,
+    SizeOrNone, Slots, Switch, Text, Time, TimeOrZero, Words, WorkerCount,
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
@@ -97,6 +97,10 @@ const MEMORY_MAX: usize = 1 << 40;
 
 /// Largest queue of spans that can be configured. 64 MiB of spans wait in any case at most.
 const QUEUE_SPANS_MAX: usize = 1 << 20;
+
+/// Bounds of the memory of scripts, in bytes: the minimum suffices for the libraries and small functions.
+const LUA_MEMORY_MIN: usize = 4 << 20;
+const LUA_MEMORY_MAX: usize = 1 << 30;
 
 keys! {
     data_dir: FilePath, "Folder for the files of the process; created if missing.";
@@ -424,6 +428,15 @@ keys! {
     plugin_attr: PrivateTable, "Settings of the process for plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table,
         "Zones of the `proxy-cache` plugin, and `cache_ttl`, the default lifetime of answers.";
+    scripting.lua: LuaSwitch,
+        "Whether objects may contain Lua: `off` refuses them, `trusted` runs it in the process. Only administrators may \
+         write such objects. Lua has no access to files or processes, and is bounded in time and memory.";
+    scripting.folder: OptionalPath,
+        "Folder of plugins in Lua (`plugins/NAME.lua`) and of modules that they require, read at the start. Needs \
+         `scripting.lua: trusted`.";
+    scripting.memory: Size<LUA_MEMORY_MIN, LUA_MEMORY_MAX>,
+        "Memory of the scripts of each worker. A script that needs more fails with 500. A worker that has run no \
+         script uses none.";
     stream_routes: Switch,
         "Whether the Admin API accepts stream routes. They are served on `listen.stream`.";
     access_log.format: LogFormat, "Format of a line.";

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_stdx::{bytes_size, duration};
 
+use super::LuaTrust;
 use super::parts::{
     AccessLogFormat, AccessLogTarget, AmbiguousPaths, ClientHalfClose, RouterMode, Secret, Workers,
 };
@@ -263,6 +264,34 @@ impl Shape for PathPolicy {
     fn show(value: &AmbiguousPaths) -> String {
         let name = PATH_POLICIES.iter().find(|(_, policy)| policy == value).map(|(name, _)| *name);
         name.unwrap_or_default().to_owned()
+    }
+}
+
+/// Syntax of a setting whose value is `off` or `trusted`.
+pub(crate) struct LuaSwitch;
+
+impl Shape for LuaSwitch {
+    type Value = LuaTrust;
+    fn takes() -> String {
+        "off or trusted".to_owned()
+    }
+    fn read(value: &Value) -> Read<LuaTrust> {
+        match value {
+            // YAML reads a bare `off` as `false`.
+            Value::Bool(false) => Ok(LuaTrust::Off),
+            _ => match text_of(value)?.as_str() {
+                "off" => Ok(LuaTrust::Off),
+                "trusted" => Ok(LuaTrust::Trusted),
+                other => refuse(format!("invalid value {other:?}"), "use off or trusted"),
+            },
+        }
+    }
+    fn show(value: &LuaTrust) -> String {
+        match value {
+            LuaTrust::Off => "off",
+            LuaTrust::Trusted => "trusted",
+        }
+        .to_owned()
     }
 }
 

@@ -25,7 +25,7 @@ pub fn loss(candidate: &Candidate) -> String {
         Loss::RemoteAddr => Some(joined(entry.route.remote_addrs.iter().map(ToString::to_string))),
         Loss::Host => Some(joined(hosts(entry).iter().cloned())),
         Loss::Vars => entry.route.vars.as_ref().map(ToString::to_string),
-        Loss::Path | Loss::Later => None,
+        Loss::Filter | Loss::Path | Loss::Later => None,
     };
     match condition {
         Some(condition) => format!("{}: {}", loss.text(), lossy(condition.as_bytes())),

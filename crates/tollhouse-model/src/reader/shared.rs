@@ -143,7 +143,7 @@ impl Reader<'_> {
     /// Refuses a field that contains Lua.
     pub(crate) fn refuse_lua(&mut self, fields: &Fields, name: &str, hint: &str) {
         self.optional(fields, name, |reader, value| {
-            let reason = format!("Lua is not available, so \"{name}\" cannot be honoured");
+            let reason = format!("\"{name}\" is not supported here");
             reader.error(value, reason, hint);
             Some(())
         });

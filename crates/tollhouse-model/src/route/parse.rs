@@ -39,12 +39,13 @@ const FIELDS: [&str; 24] = [
 /// Fields that act on a request. At least one is required beside `uri` or `uris`.
 const ACTIONS: [&str; 5] = ["plugins", "upstream", "upstream_id", "service_id", "script"];
 
+/// Length of a text in Lua, as in APISIX's schema.
+const LUA_CHARS: std::ops::RangeInclusive<usize> = 10..=102_400;
+
 const NEEDS_ACTION: &str = "object matches none of the required: [\"plugins\",\"uri\"] or \
      [\"upstream\",\"uri\"] or [\"upstream_id\",\"uri\"] or [\"service_id\",\"uri\"] or \
      [\"plugins\",\"uris\"] or [\"upstream\",\"uris\"] or [\"upstream_id\",\"uris\"] or \
      [\"service_id\",\"uris\"] or [\"script\",\"uri\"] or [\"script\",\"uris\"]";
-
-const LUA_HINT: &str = "say the condition in \"vars\"";
 
 impl Route {
     /// Parses a document; returns `None` if any problem is an error.
@@ -76,6 +77,12 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
         hosts: read_hosts(reader, fields),
         remote_addrs: read_remote_addrs(reader, fields),
         vars: reader.optional(fields, "vars", Reader::expression),
+        filter_func: reader.optional(fields, "filter_func", |reader, value| {
+            let text = read_lua(reader, value)?;
+            reader.matching(value, "^function", |text| text.starts_with("function"))?;
+            Some(text)
+        }),
+        script: reader.optional(fields, "script", read_lua),
         plugins: reader
             .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
             .unwrap_or_default(),
@@ -90,6 +97,10 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
         desc: description.desc,
         labels: description.labels,
     }
+}
+
+fn read_lua(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
+    reader.text_within(value, LUA_CHARS).map(str::to_owned)
 }
 
 /// Checks rules that involve several fields.
@@ -115,9 +126,7 @@ fn check_together(reader: &mut Reader<'_>, fields: &Fields) {
         let hint = "give \"upstream\", \"upstream_id\", \"service_id\" or \"plugins\"";
         reader.error_unquoted(NEEDS_ACTION, hint);
     }
-    reader.refuse_lua(fields, "filter_func", LUA_HINT);
-    reader.refuse_lua(fields, "script", "use plugins");
-    reader.refuse_lua(fields, "script_id", "use plugins");
+    reader.refuse_lua(fields, "script_id", "put the text into \"script\"");
 }
 
 fn read_uris(reader: &mut Reader<'_>, fields: &Fields) -> Vec<String> {

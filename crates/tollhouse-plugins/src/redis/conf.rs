@@ -280,6 +280,41 @@ impl Servers {
     }
 }
 
+/// Address and login of one server.
+#[derive(Debug)]
+pub(crate) struct Address<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+    pub(crate) username: Option<&'a str>,
+    pub(crate) password: Option<&'a str>,
+    pub(crate) database: i64,
+    pub(crate) timeout: Duration,
+}
+
+impl Servers {
+    /// Returns the client for one server. Its connection is shared with all clients of the same
+    /// address and login on the core.
+    ///
+    /// # Errors
+    /// If the address is invalid.
+    pub(crate) fn at(address: &Address<'_>) -> Result<Self, String> {
+        let Address { host, port, tls, username, password, database, timeout } = *address;
+        let name = format!("at {host} {port} {tls} {username:?} {password:?} {database}");
+        let host = host.to_owned();
+        let place = if tls {
+            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+        } else {
+            ConnectionAddr::Tcp(host, port)
+        };
+        let opened = info(place).and_then(|info| {
+            Client::open(info.set_redis_settings(login(username, password, database)))
+        });
+        let client = opened.map_err(|error| error.to_string())?;
+        Ok(Self { name: Arc::from(name), kind: Kind::Single(client), timeout })
+    }
+}
+
 /// Returns the fields that identify the servers of a conf.
 fn named_fields(conf: &Value) -> Value {
     let fields = conf.as_object().into_iter().flatten();

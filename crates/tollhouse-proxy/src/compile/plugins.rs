@@ -15,8 +15,8 @@ use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
 use tollhouse_plugin::{
-    BackgroundWork, Catalogue, Category, ConfError, PluginType, Scope, Services, UpstreamRef,
-    absent,
+    BackgroundWork, Catalogue, Category, ConfError, PluginType, RouteFilter, RunPolicy, Scope,
+    Services, UpstreamRef, absent,
 };
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;
@@ -166,6 +166,42 @@ impl Plugins {
         }
     }
 
+    /// Compiles the script of a route, which runs in the place of its plugins.
+    ///
+    /// # Errors
+    /// If scripts are off, or the text is invalid.
+    pub(super) fn script(&self, text: &str) -> Result<PluginStep, ConfError> {
+        let handler = self.services.scripting()?.script(text)?;
+        Ok(PluginStep {
+            name: "script".into(),
+            refuses_with: None,
+            upstreams: Vec::new(),
+            phases: handler.phases(),
+            priority: 0,
+            owner: "route",
+            filter: None,
+            error_response: None,
+            is_auth: false,
+            judges_path: true,
+            run_policy: RunPolicy::Both,
+            handler,
+        })
+    }
+
+    /// Compiles the condition of a route.
+    ///
+    /// # Errors
+    /// If scripts are off, or the text is invalid.
+    pub(super) fn route_filter(&self, text: &str) -> Result<Arc<dyn RouteFilter>, ConfError> {
+        self.services.scripting()?.route_filter(text)
+    }
+
+    /// Stores a single step as the plugins of an object.
+    pub(super) fn set_one(&mut self, kind: Kind, id: &Id, step: PluginStep) {
+        let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
+        self.sets.insert((kind, id.clone()), set);
+    }
+
     /// Refuses the requests of an object of which a part is unreadable.
     pub(super) fn refuse(&mut self, kind: Kind, id: &Id, part: Unreadable) {
         let step = PluginStep::refusing(part.name(), owner_name(kind), part.code());
@@ -253,6 +289,17 @@ impl Plugins {
             let to_blame = resolved.to_blame(&path);
             to_blame.unwrap_or_else(|| validation::refused(name, path.clone(), &error))
         })?;
+        let handler = match &conf.meta.pre_function {
+            None => handler,
+            Some(text) => {
+                let path = format!("{path}._meta.pre_function");
+                let before = self
+                    .services
+                    .scripting()
+                    .and_then(|scripting| scripting.before(text, &resolved.conf, handler));
+                before.map_err(|error| Problem::error(path, error))?
+            }
+        };
         resolved.warnings(&path).for_each(|warning| place.problems.push(warning));
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(PluginStep {

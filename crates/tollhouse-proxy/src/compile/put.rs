@@ -16,7 +16,8 @@ use tollhouse_model::{
     PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, Upstream,
 };
 
-use tollhouse_plugin::validation;
+use tollhouse_plugin::{ConfError, validation};
+use tollhouse_router::SharedFilter;
 use tollhouse_transcode::Definition;
 
 use super::claim;
@@ -143,11 +144,53 @@ impl Compiler {
         };
         let fallback = self.fallback(Kind::Route, &id);
         self.set_plugins(object, &route.plugins, &mut problems);
+        let filter = self.set_scripts(object, &route, fallback, &mut problems);
         if !problems.has_errors() || fallback == Fallback::Refuse {
+            match filter {
+                Some(filter) => self.filters.insert(id.clone(), filter),
+                None => self.filters.remove(&id),
+            };
             self.routes.insert(id.clone(), Arc::new(route));
             touched.routes.push(id);
         }
         problems
+    }
+
+    /// Compiles the scripts of a route: a script replaces its plugins, and a condition is returned.
+    /// Without a good version, a route with a bad script refuses requests.
+    fn set_scripts(
+        &mut self,
+        object: Object<'_>,
+        route: &Route,
+        fallback: Fallback,
+        problems: &mut Problems,
+    ) -> Option<SharedFilter> {
+        if route.script.is_none() && route.filter_func.is_none() {
+            return None;
+        }
+        let Object { kind, id, path } = object;
+        let mut is_good = true;
+        let mut good = |field: &str, error: Option<ConfError>| {
+            let problem = error.map(|error| Problem::error(format!("{path}.{field}"), error));
+            is_good &= problem.is_none();
+            problems.extend(problem.into_iter().collect());
+        };
+        let step = route.script.as_ref().map(|text| self.plugins.script(text)).transpose();
+        let filter = route.filter_func.as_ref().map(|text| self.plugins.route_filter(text));
+        let filter = filter.transpose();
+        good("script", step.as_ref().err().cloned());
+        good("filter_func", filter.as_ref().err().cloned());
+        if !is_good {
+            if fallback == Fallback::Refuse {
+                self.plugins.refuse(kind, id, Unreadable::Plugins);
+            }
+            return None;
+        }
+        if let Ok(Some(step)) = step {
+            self.plugins.set_one(kind, id, step);
+        }
+        let filter = filter.ok().flatten();
+        filter.map(SharedFilter)
     }
 
     fn put_service(
@@ -537,6 +580,7 @@ impl Compiler {
         match kind {
             Kind::Route => {
                 self.routes.remove(id);
+                self.filters.remove(id);
                 touched.routes.push(id.clone());
             }
             Kind::Service => {

@@ -293,6 +293,8 @@ fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
         hosts: Vec::new(),
         remote_addrs: Vec::new(),
         vars: None,
+        filter_func: None,
+        script: None,
         plugins: Default::default(),
         plugin_config_id: None,
         upstream: None,

@@ -17,6 +17,11 @@ impl Lookup for Exchange<'_> {
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let (client, state) = (&*self.client, &*self.state);
         match variable {
+            Variable::Uri | Variable::RequestUri | Variable::Args | Variable::Arg(_)
+                if state.plugins.edits.rewritten.is_some() =>
+            {
+                self.in_rewritten(variable)
+            }
             Variable::Uri => Some(Cow::Borrowed(self.matched_path())),
             Variable::RequestUri => Some(self.matched_uri()),
             Variable::Args => self.raw_query().map(Cow::Borrowed),
@@ -65,6 +70,18 @@ impl Exchange<'_> {
         let sent = self.state.head.fields.visible();
         let sent = sent.map(|field| (field.name().bytes_in(bytes), field.value().bytes_in(bytes)));
         sent.filter(|(name, _)| !edits.hides(name)).chain(edits.lines())
+    }
+
+    /// Returns the value from the target that a plugin has set, which later plugins judge.
+    #[cold]
+    fn in_rewritten(&self, variable: &Variable) -> Value<'_> {
+        let target = self.state.plugins.edits.rewritten.as_deref()?;
+        match variable {
+            Variable::Uri => Some(Cow::Borrowed(&target.path)),
+            Variable::RequestUri => Some(Cow::Owned(target.request_uri())),
+            Variable::Arg(name) => query_argument(target.query.as_deref()?, name),
+            _ => target.query.as_deref().map(Cow::Borrowed),
+        }
     }
 
     fn in_body(&self, variable: &Variable) -> Value<'_> {

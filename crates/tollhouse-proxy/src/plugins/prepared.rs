@@ -68,9 +68,34 @@ impl PreparedResponse {
     /// Takes over the answer of a plugin, and its name if the answer is a refusal.
     pub(crate) fn fill_by(&mut self, step: &PluginStep, answer: &Answer<'_>) {
         self.fill(answer, step.error_response.as_ref());
+        self.blame(step, answer);
+    }
+
+    /// Notes the name of the plugin of `step`, if the response is a refusal.
+    pub(crate) fn blame(&mut self, step: &PluginStep, answer: &Answer<'_>) {
         if self.refusal.is_some_and(RefusalKind::is_a_decision) {
             self.refused_by.push_str(answer.refused_by.as_deref().unwrap_or(step.name()));
         }
+    }
+
+    /// Returns a copy of the response, for plugins that rewrite it.
+    pub(crate) fn to_answer(&self) -> Answer<'static> {
+        let body = match (self.kind, &self.place) {
+            (Kind::StatusOnly, _) => AnswerBody::None,
+            (Kind::Empty, _) => AnswerBody::Empty,
+            (Kind::Text, Place::LeftOut(bytes)) => AnswerBody::LeftOut(*bytes),
+            (Kind::Text, Place::Own | Place::Shared(_)) => {
+                AnswerBody::Text(self.bytes().to_vec().into())
+            }
+        };
+        let refused_by = (!self.refused_by.is_empty()).then(|| self.refused_by.as_str().into());
+        let (refusal, bare) = (self.refusal, Answer::status(self.status));
+        let lines = self
+            .headers
+            .lines()
+            .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec()));
+        let answer = Answer { body, refusal, refused_by, ..bare };
+        lines.fold(answer, |answer, (name, value)| answer.with_header(name, value))
     }
 
     /// Sets a response of plain text.

@@ -157,7 +157,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             }
             if is_due {
                 let start_ns = if self.has_spans { unix_ns() } else { 0 };
-                let has_answered = self.step(step, phase).await;
+                let has_answered = self.step(chains, step, phase).await;
                 if self.has_spans {
                     self.note_span(step, phase, start_ns);
                 }
@@ -180,7 +180,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
     }
 
     #[inline]
-    async fn step(&mut self, step: &'s PluginStep, phase: Phases) -> bool {
+    async fn step(&mut self, chains: &Chains<'s>, step: &'s PluginStep, phase: Phases) -> bool {
         self.cx.enter(step.instance());
         let handler = &*step.handler;
         let answered = {
@@ -200,6 +200,9 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             .map(|answer| self.prepared.fill_by(step, &answer))
             .is_some()
         };
+        if answered && chains.has(Phases::EXIT) {
+            self.rewrite_answer(chains, step);
+        }
         if answered || self.cx.is_refused() {
             return true;
         }
@@ -208,6 +211,24 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             self.upstream = step.upstreams.get(index);
         }
         false
+    }
+
+    /// Lets plugins rewrite the prepared answer of the plugin of `by`.
+    #[cold]
+    fn rewrite_answer(&mut self, chains: &Chains<'s>, by: &PluginStep) {
+        let mut index = 0;
+        while let Some(step) = chains.step(index) {
+            let takes_part = step.phases.intersects(Phases::EXIT);
+            if takes_part && chains.runs(step, index, self.cx.variables()) {
+                self.cx.enter(step.instance());
+                let answer = self.prepared.to_answer();
+                if let Some(other) = step.handler.exit(&mut self.cx, &answer) {
+                    self.prepared.fill(&other, None);
+                    self.prepared.blame(by, &other);
+                }
+            }
+            index += 1;
+        }
     }
 }
 

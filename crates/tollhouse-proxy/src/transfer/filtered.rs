@@ -88,6 +88,9 @@ impl Chain {
 
     /// Returns the estimated number of bytes of work for the filters, beyond the piece itself.
     fn work_bytes(&self, piece: Piece) -> usize {
+        if self.filters.iter().any(|(_, it)| it.is_bound_to_thread()) {
+            return 0;
+        }
         let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), piece));
         works.fold(0, usize::saturating_add)
     }

@@ -70,6 +70,7 @@ fn spec(uris: &[&str]) -> RouteSpec {
         methods: None,
         remote_addrs: Vec::new(),
         vars: None,
+        filter: None,
         priority: 0,
     }
 }
@@ -332,6 +333,7 @@ fn any_spec() -> impl Strategy<Value = RouteSpec> {
             methods: method.and_then(|method| MethodSet::EMPTY.with(method)),
             remote_addrs: networks.into_iter().map(|text| text.parse().unwrap()).collect(),
             vars: version.and_then(version_is),
+            filter: None,
             priority,
         })
 }

@@ -17,6 +17,7 @@ fn candidate(prefix: &str, number: u64) -> Candidate<u64> {
         methods: None,
         remote_addrs: Vec::new(),
         vars: None,
+        filter: None,
         priority: 0,
     };
     let id = Id::new(number.to_string());

@@ -41,6 +41,7 @@ mod kafka_records;
 mod lifecycle;
 mod live;
 mod log_sinks;
+mod lua;
 mod metrics_apisix;
 mod metrics_objects;
 mod mixed_load;

@@ -79,7 +79,7 @@ fn is_held_back_by_nothing(candidate: &Candidate) -> bool {
 fn distance(everything: &Nearby<'_>, candidate: &Candidate) -> u8 {
     let own = match candidate.verdict.loss {
         None | Some(Loss::Later) => 0,
-        Some(Loss::Path) => 1,
+        Some(Loss::Path | Loss::Filter) => 1,
         Some(Loss::Vars) => 2,
         Some(Loss::Host) => 3,
         Some(Loss::RemoteAddr) => 4,

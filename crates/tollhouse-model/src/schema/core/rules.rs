@@ -38,7 +38,7 @@ pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
         }
         "service" => {
             check_inline_upstream(value)?;
-            check_lua(value)
+            check_service_script(value)
         }
         "stream_route" => check_inline_upstream(value),
         _ => Ok(()),
@@ -67,17 +67,20 @@ fn check_vars(route: &Value) -> Result<(), Violation> {
     }
 }
 
-fn check_lua(value: &Value) -> Result<(), Violation> {
-    let fields = [
-        ("filter_func", "say the condition in \"vars\""),
-        ("script", "use plugins"),
-        ("script_id", "use plugins"),
-    ];
-    for (name, hint) in fields {
-        if value.get(name).is_some() {
-            let text = format!("failed to load '{name}' string: Lua is not available; {hint}");
-            return Err(Violation::new(text));
+/// Refuses a script in a service, because a script belongs to one route.
+fn check_service_script(value: &Value) -> Result<(), Violation> {
+    match value.get("script") {
+        Some(_) => {
+            Err(Violation::new("'script' of a service is not supported; put it into the routes"))
         }
+        None => Ok(()),
+    }
+}
+
+fn check_lua(value: &Value) -> Result<(), Violation> {
+    if value.get("script_id").is_some() {
+        let text = "'script_id' is not supported; put the text into \"script\"";
+        return Err(Violation::new(text));
     }
     Ok(())
 }

@@ -135,11 +135,6 @@ fn rules_beyond_the_schema_have_words_of_their_own() {
             "failed to validate the 'vars' expression: rule should be wrapped inside brackets",
         ),
         (json!({"vars": [[]]}), "failed to validate the 'vars' expression: rule too short"),
-        (
-            json!({"filter_func": "function(vars) return true end"}),
-            "failed to load 'filter_func' string: Lua is not available; say the condition in \
-             \"vars\"",
-        ),
         (json!({"upstream": {"nodes": {"a:65536": 1}}}), "invalid port 65536"),
     ]);
     check_all([("service", json!({"upstream": {"type": "chash", "nodes": {}}}), "missing key")]);

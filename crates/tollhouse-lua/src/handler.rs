@@ -1,0 +1,415 @@
+//! Programs as plugins: each phase of the contract runs the functions of that phase.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mlua::{MultiValue, Value};
+use tollhouse_plugin::answer::AnswerBody;
+use tollhouse_plugin::handler::{Handler, SharedHandler};
+use tollhouse_plugin::{
+    Answer, Effect, Flow, LogContext, Phases, RefusalKind, RequestContext, ResponseContext, Step,
+    UpstreamRef,
+};
+
+use crate::access::{InLog, InResponse};
+use crate::body::{LuaBody, NoBody};
+use crate::drive::Running;
+use crate::json::from_lua;
+use crate::program::{Call, Loaded, Program};
+use crate::request::RequestState;
+use crate::state::{Core, Failure, Outcome, Progress};
+use crate::world::World;
+
+/// `ngx.OK` and `ngx.DECLINED`: the phase ends, and the request goes on.
+const GOES_ON: [i64; 2] = [0, -5];
+
+/// State of a request's scripts in the memory that its plugins share.
+struct RequestSlot(Rc<RequestState>);
+
+/// Program that runs as a plugin.
+pub(crate) struct ScriptHandler {
+    pub(crate) world: Arc<World>,
+    pub(crate) program: Arc<Program>,
+    /// Phases of the program's functions.
+    pub(crate) phases: Phases,
+    /// Whether the program has functions of the body phase.
+    pub(crate) filters_body: bool,
+}
+
+impl ScriptHandler {
+    /// Begins to run a phase; `None` if the program has no function for it.
+    fn begin(
+        &self,
+        cx: &mut RequestContext<'_>,
+        phase: &'static str,
+    ) -> Result<Option<(Running, MultiValue)>, Failure> {
+        let core = Core::of(&self.world)?;
+        let loaded = core.loaded(&self.program)?;
+        let Some(call) = loaded.call(phase) else { return Ok(None) };
+        let request = match cx.shared::<RequestSlot>() {
+            Some(slot) => Rc::clone(&slot.0),
+            None => {
+                let request = core.new_request()?;
+                cx.share(RequestSlot(Rc::clone(&request)));
+                request
+            }
+        };
+        let values = arguments(&core, &loaded, call, &request);
+        let thread = if self.program.may_wait { Some(core.thread()?) } else { None };
+        core.shared.budget.begin_phase();
+        let running = Running { core, thread, request, program: Arc::clone(&self.program) };
+        Ok(Some((running, values)))
+    }
+
+    fn request_phase<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+        phase: &'static str,
+    ) -> Step<'a> {
+        let (running, values) = match self.begin(cx, phase) {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Step::Continue,
+            Err(failure) => return self.failed(&failure).borrowed().into(),
+        };
+        match running.start(cx, phase, values) {
+            Ok(Progress::Ended(outcome)) => match self.flow(&running, outcome) {
+                Flow::Continue => Step::Continue,
+                Flow::Answer(answer) => answer.borrowed().into(),
+            },
+            Ok(Progress::Waits(wait)) => Step::wait(async move {
+                match running.finish(cx, phase, wait).await {
+                    Ok(outcome) => match self.flow(&running, outcome) {
+                        Flow::Continue => Flow::Continue,
+                        Flow::Answer(answer) => answer.borrowed().into(),
+                    },
+                    Err(failure) => self.failed(&failure).borrowed().into(),
+                }
+            }),
+            Err(failure) => self.failed(&failure).borrowed().into(),
+        }
+    }
+
+    /// Reports a failure, and answers in its place: what a script would have refused does not pass.
+    fn failed(&self, failure: &Failure) -> Answer<'static> {
+        let plugin = self.program.plugin;
+        tracing::error!(plugin, error = %failure, "a script failed");
+        Answer::status(500).refused(RefusalKind::PluginFailed).by(plugin)
+    }
+
+    fn flow(&self, running: &Running, outcome: Outcome) -> Flow<'static> {
+        match answer_of(running, outcome) {
+            Ok(None) => Flow::Continue,
+            Ok(Some(answer)) => answer.into(),
+            Err(failure) => self.failed(&failure).into(),
+        }
+    }
+}
+
+/// Returns the function and the arguments of a call, as a coroutine takes them.
+fn arguments(core: &Core, loaded: &Loaded, call: Call, request: &RequestState) -> MultiValue {
+    let (conf, ctx) = (loaded.conf.clone(), Value::Table(request.ctx.clone()));
+    let values = match call {
+        Call::One(function) if !loaded.takes_conf() => vec![Value::Function(function), ctx],
+        Call::One(function) => vec![Value::Function(function), conf, ctx],
+        Call::All(list) => {
+            vec![Value::Function(core.run_all.clone()), Value::Table(list), conf, ctx]
+        }
+    };
+    MultiValue::from_iter(values)
+}
+
+/// Returns the answer of a phase that has ended; `None` if the request goes on.
+fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'static>>, Failure> {
+    let mut prepared = running.request.answer.borrow_mut();
+    let code = match outcome {
+        Outcome::Returned(values) => {
+            let mut values = values.into_iter();
+            let (code, body) = (values.next().unwrap_or(Value::Nil), values.next());
+            let is_set = |value: &Value| !matches!(value, Value::Nil | Value::Boolean(false));
+            let number = match &code {
+                Value::Integer(code) => Some(*code),
+                Value::Number(code) => Some(*code as i64),
+                _ => None,
+            };
+            let texts = [Some(code).filter(|_| number.is_none()), body];
+            for text in texts.into_iter().flatten().filter(is_set) {
+                append(running, &text, &mut prepared.body)?;
+                prepared.has_body = true;
+            }
+            if number.is_none() && !prepared.has_body {
+                return Ok(None);
+            }
+            number.inspect(|number| prepared.status = u16::try_from(*number).ok()).unwrap_or(200)
+        }
+        Outcome::Exited(code) if GOES_ON.contains(&code) && !prepared.has_body => return Ok(None),
+        Outcome::Exited(code) => code,
+    };
+    let said = u16::try_from(code).ok().filter(|code| (100..=999).contains(code));
+    let status = match (prepared.has_body, prepared.status, said) {
+        (true, Some(status), _) | (_, None, Some(status)) | (false, Some(_), Some(status)) => {
+            status
+        }
+        (false, Some(status), None) => status,
+        (true, None, None) => 200,
+        (false, None, None) => 500,
+    };
+    let mut answer = Answer::status(status);
+    for change in prepared.headers.drain(..) {
+        if !change.is_added {
+            answer.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(&change.name));
+        }
+        for value in change.values {
+            answer = answer.with_header(change.name.clone(), value);
+        }
+    }
+    if prepared.has_body {
+        answer.body = AnswerBody::Text(std::mem::take(&mut prepared.body).into());
+    } else if status < 300 {
+        answer.body = AnswerBody::Empty;
+    }
+    if status >= 400 {
+        answer = answer.refused(RefusalKind::DeniedByRule);
+    }
+    Ok(Some(answer))
+}
+
+/// Appends a value that a function has returned as a body: a text, or a table as JSON.
+fn append(running: &Running, value: &Value, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match value {
+        Value::String(text) => out.extend_from_slice(&text.as_bytes()),
+        Value::Table(_) => {
+            let json = from_lua(&running.core.marks, value, 0).map_err(Failure::Error)?;
+            out.extend(json.to_string().into_bytes());
+            out.push(b'\n');
+        }
+        other => {
+            let text = other.to_string();
+            out.extend(text.map_err(|error| crate::state::failure_of(&error))?.into_bytes());
+        }
+    }
+    Ok(())
+}
+
+impl ScriptHandler {
+    fn on_response(&self, cx: &mut ResponseContext<'_>) -> Result<(), Failure> {
+        apply_noted(cx);
+        if !self.phases.intersects(Phases::RESPONSE) {
+            return Ok(());
+        }
+        let core = Core::of(&self.world)?;
+        let loaded = core.loaded(&self.program)?;
+        let (header, filters) = (loaded.call("header_filter"), self.filters_body);
+        if header.is_none() && !filters {
+            return Ok(());
+        }
+        let request = match cx.shared::<RequestSlot>() {
+            Some(slot) => Rc::clone(&slot.0),
+            None => {
+                let request = core.new_request()?;
+                cx.share(RequestSlot(Rc::clone(&request)));
+                request
+            }
+        };
+        if let Some(call) = header {
+            let values = arguments(&core, &loaded, call, &request);
+            run(&core, &mut InResponse(cx), &request, &self.program, values)?;
+        }
+        if filters {
+            core.register(&request);
+            let filter = LuaBody::new(&self.world, &self.program, &request, cx);
+            cx.remove_header("content-length");
+            cx.filter_body(Effect::Rewrites, Box::new(filter));
+        }
+        Ok(())
+    }
+
+    fn on_log(&self, cx: &mut LogContext<'_>) -> Result<(), Failure> {
+        let core = Core::of(&self.world)?;
+        let loaded = core.loaded(&self.program)?;
+        let Some(call) = loaded.call("log") else { return Ok(()) };
+        let request = match cx.shared::<RequestSlot>() {
+            Some(slot) => Rc::clone(&slot.0),
+            None => core.new_request()?,
+        };
+        let values = arguments(&core, &loaded, call, &request);
+        run(&core, &mut InLog(cx), &request, &self.program, values)
+    }
+}
+
+/// Runs a function, which comes first in `values`, in a phase that cannot wait.
+pub(crate) fn run(
+    core: &Core,
+    access: &mut (dyn crate::access::Access + '_),
+    request: &Rc<RequestState>,
+    program: &Arc<Program>,
+    mut values: MultiValue,
+) -> Result<(), Failure> {
+    let Some(Value::Function(function)) = values.pop_front() else { return Ok(()) };
+    core.run_now(access, Some(request), Some(program), &function, values).map(drop)
+}
+
+/// Applies changes of the answer that scripts have noted before it existed.
+fn apply_noted(cx: &mut ResponseContext<'_>) {
+    let Some(slot) = cx.shared::<RequestSlot>() else { return };
+    let changes = std::mem::take(&mut slot.0.answer.borrow_mut().headers);
+    for change in changes {
+        if !change.is_added {
+            cx.remove_header(&change.name);
+        }
+        change.values.iter().for_each(|value| cx.add_header(&change.name, value));
+    }
+}
+
+impl Handler for ScriptHandler {
+    fn name(&self) -> &'static str {
+        self.program.plugin
+    }
+
+    fn phases(&self) -> Phases {
+        let before = Phases::REWRITE.union(Phases::ACCESS).union(Phases::BEFORE_PROXY);
+        // Headers of the answer that are set earlier are applied in its phase.
+        let noted = if self.phases.intersects(before) { Phases::RESPONSE } else { Phases::NONE };
+        self.phases.union(noted)
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        Vec::new()
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "rewrite")
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "access")
+    }
+
+    fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "before_proxy")
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        if let Err(failure) = self.on_response(cx) {
+            self.failed(&failure);
+            cx.set_status(500);
+            cx.remove_header("content-length");
+            cx.filter_body(Effect::Rewrites, Box::new(NoBody));
+        }
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        if let Err(failure) = self.on_log(cx) {
+            self.failed(&failure);
+        }
+    }
+}
+
+/// Plugin with a function that runs before each of its phases.
+pub(crate) struct Preceded {
+    pub(crate) before: ScriptHandler,
+    pub(crate) inner: SharedHandler,
+}
+
+impl Preceded {
+    fn request_phase<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+        phase: &'static str,
+        next: impl for<'n> FnOnce(&'n dyn Handler, &'n mut RequestContext<'_>) -> Step<'n> + 'a,
+    ) -> Step<'a> {
+        let before = &self.before;
+        let begun = match before.begin(cx, "access") {
+            Ok(Some((running, values))) => match running.start(cx, phase, values) {
+                Ok(Progress::Ended(Outcome::Returned(_))) => None,
+                Ok(Progress::Ended(outcome)) => match before.flow(&running, outcome) {
+                    Flow::Continue => None,
+                    Flow::Answer(answer) => return answer.borrowed().into(),
+                },
+                Ok(Progress::Waits(wait)) => Some((running, wait)),
+                Err(failure) => return before.failed(&failure).borrowed().into(),
+            },
+            Ok(None) => None,
+            Err(failure) => return before.failed(&failure).borrowed().into(),
+        };
+        let Some((running, wait)) = begun else { return next(&*self.inner, cx) };
+        Step::wait(async move {
+            match running.finish(cx, phase, wait).await {
+                Ok(Outcome::Returned(_)) => {}
+                Ok(outcome) => match before.flow(&running, outcome) {
+                    Flow::Continue => {}
+                    Flow::Answer(answer) => return answer.borrowed().into(),
+                },
+                Err(failure) => return before.failed(&failure).borrowed().into(),
+            }
+            match next(&*self.inner, cx) {
+                Step::Continue => Flow::Continue,
+                Step::Answer(answer) => Flow::Answer(answer),
+                Step::Wait(future) => future.await,
+            }
+        })
+    }
+}
+
+impl Handler for Preceded {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn phases(&self) -> Phases {
+        // Headers of the answer that the function sets earlier are applied in its phase.
+        self.inner.phases().union(Phases::RESPONSE)
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        self.inner.upstreams()
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "rewrite", |inner, cx| inner.rewrite(cx))
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "access", |inner, cx| inner.access(cx))
+    }
+
+    fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.request_phase(cx, "before_proxy", |inner, cx| inner.before_proxy(cx))
+    }
+
+    fn exit(&self, cx: &mut RequestContext<'_>, answer: &Answer<'_>) -> Option<Answer<'static>> {
+        self.inner.exit(cx, answer)
+    }
+
+    fn replace(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        self.inner.replace(cx)
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        apply_noted(cx);
+        if !self.inner.phases().intersects(Phases::RESPONSE) {
+            return;
+        }
+        if let Err(failure) = self.run_on_answer(cx) {
+            self.before.failed(&failure);
+        }
+        self.inner.response(cx);
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        self.inner.log(cx);
+    }
+}
+
+impl Preceded {
+    fn run_on_answer(&self, cx: &mut ResponseContext<'_>) -> Result<(), Failure> {
+        let core = Core::of(&self.before.world)?;
+        let loaded = core.loaded(&self.before.program)?;
+        let Some(call) = loaded.call("access") else { return Ok(()) };
+        let request = match cx.shared::<RequestSlot>() {
+            Some(slot) => Rc::clone(&slot.0),
+            None => core.new_request()?,
+        };
+        let values = arguments(&core, &loaded, call, &request);
+        run(&core, &mut InResponse(cx), &request, &self.before.program, values)
+    }
+}

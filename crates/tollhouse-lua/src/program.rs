@@ -1,0 +1,212 @@
+//! Texts of one object: checked when the object is written, loaded by each core on first use.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mlua::{Function, Table, Value};
+use tollhouse_plugin::{FunctionPhase, Phases};
+
+use crate::json::to_lua;
+use crate::look::may_wait;
+use crate::state::{Core, Failure, failure_of};
+
+/// Phases by their names in modules.
+pub(crate) const PHASE_NAMES: [(&str, Phases); 6] = [
+    ("rewrite", Phases::REWRITE),
+    ("access", Phases::ACCESS),
+    ("before_proxy", Phases::BEFORE_PROXY),
+    ("header_filter", Phases::RESPONSE),
+    ("body_filter", Phases::RESPONSE),
+    ("log", Phases::LOG),
+];
+
+/// Returns the name of a phase, as modules and `ngx.get_phase` have it.
+pub(crate) fn phase_name(phase: FunctionPhase) -> &'static str {
+    match phase {
+        FunctionPhase::Rewrite => "rewrite",
+        FunctionPhase::Access => "access",
+        FunctionPhase::BeforeProxy => "before_proxy",
+        FunctionPhase::HeaderFilter => "header_filter",
+        FunctionPhase::BodyFilter => "body_filter",
+        FunctionPhase::Log => "log",
+    }
+}
+
+/// Where the functions of a program come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Code {
+    /// Texts that each return a function, for one phase.
+    Functions { phase: &'static str, texts: Vec<String> },
+    /// Texts that are functions themselves; their arguments are `...`.
+    Chunks(Vec<String>),
+    /// Text that returns a table of functions by phase, which get only `ctx`.
+    Script(String),
+    /// Module of the folder with functions by phase.
+    Module(String),
+    /// Text after `return`, which is a function.
+    Expression(String),
+}
+
+/// Texts of one object with the conf that their functions get.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Number that no other program of the process has.
+    pub(crate) id: u64,
+    /// Plugin that the texts belong to, for logs and errors.
+    pub(crate) plugin: &'static str,
+    pub(crate) code: Code,
+    pub(crate) conf: serde_json::Value,
+    pub(crate) metadata: Option<serde_json::Value>,
+    /// Whether functions need a coroutine, because they may wait.
+    pub(crate) may_wait: bool,
+}
+
+/// Functions of a program on one core.
+pub(crate) struct Loaded {
+    /// Functions by phase, in order.
+    functions: Vec<(&'static str, Vec<Function>)>,
+    /// All functions of a phase with several, for one run.
+    lists: Vec<(&'static str, Table)>,
+    pub(crate) conf: Value,
+    takes_conf: bool,
+}
+
+/// Function of a phase with its arguments before `conf` and `ctx`.
+pub(crate) enum Call {
+    One(Function),
+    All(Table),
+}
+
+impl Program {
+    pub(crate) fn new(plugin: &'static str, code: Code, conf: serde_json::Value) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let may_wait = match &code {
+            Code::Functions { texts, .. } => texts.iter().any(|text| may_wait(text)),
+            Code::Expression(text) => may_wait(text),
+            Code::Chunks(_) | Code::Script(_) | Code::Module(_) => true,
+        };
+        Self { id, plugin, code, conf, metadata: None, may_wait }
+    }
+
+    /// Runs the texts on a core and returns their functions.
+    ///
+    /// # Errors
+    /// If a text fails, or its result is not a function. The texts are those of APISIX.
+    pub(crate) fn load(&self, core: &Core) -> Result<Loaded, Failure> {
+        let mut functions: Vec<(&'static str, Vec<Function>)> = Vec::new();
+        match &self.code {
+            Code::Functions { phase, texts } => {
+                let each = texts.iter().map(|text| function_of(core, text));
+                functions.push((phase, each.collect::<Result<_, _>>()?));
+            }
+            Code::Chunks(texts) => {
+                let each = texts.iter().map(|text| core.load(text, ""));
+                functions.push(("exit", each.collect::<Result<_, _>>()?));
+            }
+            Code::Expression(text) => {
+                let chunk = core.load(&format!("return {text}"), "")?;
+                match first(core.run_apart(&chunk, ())?) {
+                    Value::Function(function) => functions.push(("filter", vec![function])),
+                    _ => return Err(Failure::Error("not a function".to_owned())),
+                }
+            }
+            Code::Script(text) => {
+                let chunk = core.load(text, "script")?;
+                functions = phases_of(&table_of(first(core.run_apart(&chunk, ())?))?)?;
+            }
+            Code::Module(name) => {
+                let module = core.own_module(name)?.unwrap_or(Value::Nil);
+                functions = phases_of(&table_of(module)?)?;
+            }
+        }
+        let mut lists = Vec::new();
+        for (phase, each) in functions.iter().filter(|(_, each)| each.len() > 1) {
+            let list = core.lua.create_sequence_from(each.iter().cloned());
+            lists.push((*phase, list.map_err(|error| failure_of(&error))?));
+        }
+        let conf = to_lua(&core.lua, &core.marks, &self.conf);
+        Ok(Loaded {
+            functions,
+            lists,
+            conf: conf.map_err(|error| failure_of(&error))?,
+            takes_conf: !matches!(self.code, Code::Script(_)),
+        })
+    }
+}
+
+/// Runs a text that returns a function; errors are in APISIX's words.
+fn function_of(core: &Core, text: &str) -> Result<Function, Failure> {
+    let said = |what: &str, failure: Failure| match failure {
+        Failure::Error(text) => Failure::Error(format!("{what}: {text}")),
+        other => other,
+    };
+    let chunk = core.load(text, "").map_err(|failure| said("failed to loadstring", failure))?;
+    let made = core.run_apart(&chunk, ()).map_err(|failure| said("pcall error", failure))?;
+    match first(made) {
+        Value::Function(function) => Ok(function),
+        other => {
+            let kind = other.type_name();
+            let kind = if kind == "integer" { "number" } else { kind };
+            let text = format!("only accept Lua function, the input code type is {kind}");
+            Err(Failure::Error(text))
+        }
+    }
+}
+
+fn first(values: mlua::MultiValue) -> Value {
+    values.into_iter().next().unwrap_or(Value::Nil)
+}
+
+fn table_of(value: Value) -> Result<Table, Failure> {
+    match value {
+        Value::Table(table) => Ok(table),
+        other => {
+            let kind = other.type_name();
+            Err(Failure::Error(format!("the text must return a table of phases, not a {kind}")))
+        }
+    }
+}
+
+fn phases_of(module: &Table) -> Result<Vec<(&'static str, Vec<Function>)>, Failure> {
+    let mut functions = Vec::new();
+    for (name, _) in PHASE_NAMES {
+        match module.get::<Value>(name).map_err(|error| failure_of(&error))? {
+            Value::Function(function) => functions.push((name, vec![function])),
+            Value::Nil => {}
+            other => {
+                let kind = other.type_name();
+                return Err(Failure::Error(format!("{name} is a {kind}, not a function")));
+            }
+        }
+    }
+    Ok(functions)
+}
+
+impl Loaded {
+    /// Returns the call of a phase; `None` if the program has no function for it.
+    pub(crate) fn call(&self, phase: &str) -> Option<Call> {
+        if let Some((_, list)) = self.lists.iter().find(|(name, _)| *name == phase) {
+            return Some(Call::All(list.clone()));
+        }
+        let (_, each) = self.functions.iter().find(|(name, _)| *name == phase)?;
+        each.first().cloned().map(Call::One)
+    }
+
+    /// Returns the functions of a phase, in order.
+    pub(crate) fn each(&self, phase: &str) -> &[Function] {
+        let found = self.functions.iter().find(|(name, _)| *name == phase);
+        found.map_or(&[], |(_, each)| each)
+    }
+
+    /// Whether functions get the conf before the context.
+    pub(crate) fn takes_conf(&self) -> bool {
+        self.takes_conf
+    }
+
+    /// Returns the phases in which the program runs.
+    pub(crate) fn phases(&self) -> Phases {
+        let named = |name: &str| PHASE_NAMES.iter().find(|(other, _)| *other == name);
+        let each = self.functions.iter().filter_map(|(name, _)| named(name));
+        each.fold(Phases::NONE, |all, (_, phase)| all.union(*phase))
+    }
+}

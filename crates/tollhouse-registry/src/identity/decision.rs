@@ -143,9 +143,19 @@ impl Policy {
     }
 }
 
+impl ResourceKind {
+    /// Whether objects of the kind are in a namespace, which covers those that do not exist yet.
+    fn is_in_namespace(self) -> bool {
+        matches!(self, Self::Service | Self::ConfigGroup)
+    }
+}
+
 impl ResourcePattern {
     fn matches(&self, resource: &Resource<'_>) -> bool {
-        if self.kind != resource.kind {
+        // A right to all services is one to those that exist, as in Polaris: what does not exist
+        // yet is covered by its namespace.
+        let is_new = resource.id.is_empty() && resource.kind.is_in_namespace();
+        if self.kind != resource.kind || (is_new && &*self.text == "*") {
             return false;
         }
         match self.text.strip_suffix(ANY) {

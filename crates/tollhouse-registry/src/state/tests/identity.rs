@@ -111,6 +111,11 @@ fn policies_decide_by_function_and_resource() {
             "{function} {resources:?}"
         );
     }
+    let what: (&[&str], &[&str]) = (&["Exact"], &["service:*"]);
+    bench.create(user("b")).expect("created");
+    bench.create(policy("all", Principal::user("b"), PolicyAction::Allow, what)).expect("created");
+    assert_eq!(verdict(&bench.state, "b", "Exact", &[service("9", "x", "y")]), Allowed);
+    assert_eq!(verdict(&bench.state, "b", "Exact", &[service("", "x", "y")]), NotAllowed, "new");
     assert_eq!(verdict(&bench.state, "unknown", "Exact", &[]), NotAllowed);
     let many = vec![service("id1", "x", "y"); 65];
     assert_eq!(verdict(&bench.state, "a", "Exact", &many), Allowed);

@@ -1,5 +1,6 @@
 //! Access control: allow list of addresses, keys, and permissions of roles.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,9 +9,10 @@ use serde_json::json;
 
 use crate::call::Call;
 use crate::options::{AdminKey, KeyCheck, Options, Role};
+use crate::people::Person;
 use crate::prefix;
 use crate::reply::Reply;
-use crate::session::{self, Sessions};
+use crate::session::{self, KeyHolder, Sessions};
 
 /// Header with the caller's Admin API key.
 const KEY_HEADER: &str = "x-api-key";
@@ -63,7 +65,7 @@ fn is_encrypted(options: &Options) -> bool {
 
 /// Whether the call has a valid key in its header. A website cannot send one without knowing it.
 fn shows_key(options: &Options, call: &Call) -> bool {
-    call.header(KEY_HEADER).is_some_and(|key| find(&options.keys, key).is_some())
+    call.header(KEY_HEADER).is_some_and(|key| is_known(options, key))
 }
 
 /// Refuses calls whose key does not permit the method.
@@ -112,7 +114,7 @@ pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
 }
 
 /// Returns the key that the call presents, or that its session was opened with.
-pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<&'o AdminKey> {
+pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<Cow<'o, AdminKey>> {
     identify(options, call).ok()
 }
 
@@ -128,6 +130,16 @@ pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k Admi
     found
 }
 
+/// Whether a key is configured, or the token of a user or group.
+pub(crate) fn is_known(options: &Options, presented: &str) -> bool {
+    find(&options.keys, presented).is_some() || person(options, presented).is_some()
+}
+
+/// Returns the user or group of a token.
+pub(crate) fn person(options: &Options, presented: &str) -> Option<Person> {
+    options.people.as_ref().and_then(|registry| Person::of_token(registry, presented))
+}
+
 /// Returns the current time in seconds since 1970.
 pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
@@ -141,13 +153,29 @@ fn authorise(options: &Options, call: &Call) -> Result<Role, &'static str> {
     }
 }
 
-fn identify<'o>(options: &'o Options, call: &Call) -> Result<&'o AdminKey, &'static str> {
+fn identify<'o>(options: &'o Options, call: &Call) -> Result<Cow<'o, AdminKey>, &'static str> {
     if let Some(presented) = presented(call) {
-        return find(&options.keys, presented).ok_or("wrong apikey");
+        if let Some(key) = find(&options.keys, presented) {
+            return Ok(Cow::Borrowed(key));
+        }
+        let person = person(options, presented).ok_or("wrong apikey")?;
+        return with_role(options, call, &person);
     }
-    let sessions = options.sessions.as_ref();
-    let signed_in = sessions.and_then(|it| it.key_of(&options.keys, call, now_s()));
-    signed_in.ok_or("missing apikey")
+    let sessions = options.sessions.as_ref().ok_or("missing apikey")?;
+    match sessions.holder_of(options, call, now_s()).ok_or("missing apikey")? {
+        KeyHolder::Configured(key) => Ok(Cow::Borrowed(key)),
+        KeyHolder::Person(person) => with_role(options, call, &person),
+    }
+}
+
+/// Returns the key of a user or group with its role for a call.
+fn with_role<'o>(
+    options: &'o Options,
+    call: &Call,
+    person: &Person,
+) -> Result<Cow<'o, AdminKey>, &'static str> {
+    let key = options.people.as_ref().and_then(|registry| person.key_for(registry, call));
+    key.map(Cow::Owned).ok_or("no policy of this user allows the call")
 }
 
 /// Whether a call carries a key, valid or not, rather than a session of a browser.
@@ -158,7 +186,7 @@ pub(crate) fn shows_any_key(call: &Call) -> bool {
 /// Whether a call carries an invalid key.
 pub(crate) fn shows_wrong_key(options: &Options, call: &Call) -> bool {
     options.key_check == KeyCheck::Required
-        && presented(call).is_some_and(|key| find(&options.keys, key).is_none())
+        && presented(call).is_some_and(|key| !is_known(options, key))
 }
 
 /// Returns the key in the query argument, the header, or for GET also the cookie of a call. The

@@ -31,6 +31,7 @@ mod options;
 mod page;
 mod paging;
 mod patch;
+mod people;
 mod plugin_confs;
 mod plugins_api;
 mod prefix;

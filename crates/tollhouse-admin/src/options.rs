@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use ipnet::IpNet;
 use tollhouse_net::local_name::HostNames;
+use tollhouse_registry::Registry;
 
 use crate::document::DocumentSink;
 use crate::reply::Reply;
@@ -18,6 +19,8 @@ pub struct Options {
     pub key_prefix: String,
     /// Keys that callers may present.
     pub keys: Vec<AdminKey>,
+    /// Registry whose users and groups may call too; `None` if there is none.
+    pub people: Option<Registry>,
     /// Requirement of a key in calls; a key is required by default.
     pub key_check: KeyCheck,
     /// Sessions of signed-in browsers; off if `None`.
@@ -43,6 +46,7 @@ impl Default for Options {
         Self {
             key_prefix: "/apisix".into(),
             keys: Vec::new(),
+            people: None,
             key_check: KeyCheck::Required,
             sessions: None,
             hosts: HostNames::default(),

@@ -69,7 +69,8 @@ impl RefusalLog {
     /// Returns the refused writes, newest first. A reason may quote written values, so that it is
     /// shown only to administrators and to the caller of the write.
     pub(crate) fn list(&self, options: &Options, call: &Call) -> Value {
-        let own = auth::caller(options, call).map(|key| key.name.as_str());
+        let own = auth::caller(options, call);
+        let own = own.as_ref().map(|key| key.name.as_str());
         let is_administrator = auth::caller_role(options, call) == Role::Admin;
         let is_told = |actor: Option<&str>| is_administrator || (actor.is_some() && actor == own);
         let attempts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

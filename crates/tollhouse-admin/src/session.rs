@@ -20,7 +20,8 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hmac, rand};
 
 use crate::call::Call;
-use crate::options::AdminKey;
+use crate::options::{AdminKey, Options};
+use crate::people::Person;
 
 /// Header in which the console sends its proof.
 pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
@@ -72,11 +73,46 @@ pub(crate) struct SignedIn {
     pub(crate) proof: String,
 }
 
-/// Parsed cookie: expiry, session number, and MAC.
+/// Holder of the key of a session.
+#[derive(Debug, Clone)]
+pub(crate) enum KeyHolder<'k> {
+    Configured(&'k AdminKey),
+    Person(Person),
+}
+
+impl KeyHolder<'_> {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Configured(key) => &key.name,
+            Self::Person(person) => &person.name,
+        }
+    }
+
+    /// Text that authenticates sessions, which end when it changes.
+    fn secret(&self) -> &str {
+        match self {
+            Self::Configured(key) => &key.key,
+            Self::Person(person) => &person.token,
+        }
+    }
+
+    /// End of a cookie's value that names the user or group.
+    fn suffix(&self) -> String {
+        match self {
+            Self::Configured(_) => String::new(),
+            Self::Person(person) => {
+                format!(".{}.{}", person.principal.kind.name(), person.principal.id)
+            }
+        }
+    }
+}
+
+/// Parsed cookie: expiry, session number, MAC, and the user or group of a stored one.
 struct Cookie<'c> {
     end_s: u64,
     number: &'c str,
     code: Vec<u8>,
+    person: Option<(&'c str, &'c str)>,
 }
 
 impl fmt::Debug for Sessions {
@@ -109,13 +145,13 @@ impl Sessions {
         format!("{prefix}tollhouse_console{port}")
     }
 
-    /// Signs a browser in with `key` until `SESSION_S` seconds after `now_s`.
+    /// Signs a browser in with the key of `holder` until `SESSION_S` seconds after `now_s`.
     ///
     /// # Errors
     /// If the system's random number generator is unavailable.
     pub(crate) fn begin(
         &self,
-        key: &AdminKey,
+        holder: &KeyHolder<'_>,
         call: &Call,
         now_s: u64,
     ) -> Result<SignedIn, Unspecified> {
@@ -123,10 +159,10 @@ impl Sessions {
         let mut random = [0; NUMBER_BYTES];
         rand::fill(&mut random)?;
         let number = hex(&random);
-        let own = self.key_for(key);
+        let own = self.key_for(holder.secret());
         let code =
             |purpose| hex(hmac::sign(&own, text(purpose, end_s, &number).as_bytes()).as_ref());
-        let value = format!("{end_s}.{number}.{}", code(COOKIE_PURPOSE));
+        let value = format!("{end_s}.{number}.{}{}", code(COOKIE_PURPOSE), holder.suffix());
         let line = self.line(call, &value, SESSION_S);
         Ok(SignedIn { line, proof: code(PROOF_PURPOSE) })
     }
@@ -138,8 +174,8 @@ impl Sessions {
 
     /// Ends the session of a call, so that copies of its cookie are no longer valid. Returns the id
     /// of the session, if there was a valid one.
-    pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
-        self.key_of(keys, call, now_s)?;
+    pub(crate) fn end(&self, options: &Options, call: &Call, now_s: u64) -> Option<SignInId> {
+        self.holder_of(options, call, now_s)?;
         let id = self.cookie(call)?.id();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         *ended = ended.split_off(&(now_s, Box::default()));
@@ -155,55 +191,70 @@ impl Sessions {
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// Returns the API key of the session of a call; `None` without a valid session, or if the call
+    /// Returns the holder of the session of a call; `None` without a valid session, or if the call
     /// was not made by the console's page.
-    pub(crate) fn key_of<'k>(
+    pub(crate) fn holder_of<'k>(
         &self,
-        keys: &'k [AdminKey],
+        options: &'k Options,
         call: &Call,
         now_s: u64,
-    ) -> Option<&'k AdminKey> {
+    ) -> Option<KeyHolder<'k>> {
         if !is_own_page(call) {
             return None;
         }
         let cookie = self.cookie(call)?;
-        let key = self.owner(keys, &cookie, now_s)?;
+        let holder = self.owner(options, &cookie, now_s)?;
         let proof = unhex(call.header(CONSOLE_HEADER)?)?;
         let text = text(PROOF_PURPOSE, cookie.end_s, cookie.number);
-        hmac::verify(&self.key_for(key), text.as_bytes(), &proof).ok()?;
+        hmac::verify(&self.key_for(holder.secret()), text.as_bytes(), &proof).ok()?;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        (!ended.contains(&cookie.id())).then_some(key)
+        (!ended.contains(&cookie.id())).then_some(holder)
     }
 
     /// Returns the id of the session of a call, unless the session was signed out in this process.
-    pub(crate) fn id_of(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
-        self.key_of(keys, call, now_s)?;
+    pub(crate) fn id_of(&self, options: &Options, call: &Call, now_s: u64) -> Option<SignInId> {
+        self.holder_of(options, call, now_s)?;
         Some(self.cookie(call)?.id())
     }
 
     fn cookie<'c>(&self, call: &'c Call) -> Option<Cookie<'c>> {
         let (end, rest) = call.cookie(&self.name(call))?.split_once('.')?;
-        let (number, code) = rest.split_once('.')?;
+        let (number, rest) = rest.split_once('.')?;
+        let (code, person) = match rest.split_once('.') {
+            Some((code, person)) => (code, Some(person.split_once('.')?)),
+            None => (rest, None),
+        };
         let is_number = number.len() == 2 * NUMBER_BYTES;
-        is_number.then_some(Cookie { end_s: end.parse().ok()?, number, code: unhex(code)? })
+        let (end_s, code) = (end.parse().ok()?, unhex(code)?);
+        is_number.then_some(Cookie { end_s, number, code, person })
     }
 
-    /// Returns the API key that a cookie was made with, unless the cookie has expired.
-    fn owner<'k>(&self, keys: &'k [AdminKey], cookie: &Cookie, now_s: u64) -> Option<&'k AdminKey> {
-        let Cookie { end_s, number, code } = cookie;
+    /// Returns the holder of the key that a cookie was made with, unless the cookie has expired.
+    fn owner<'k>(
+        &self,
+        options: &'k Options,
+        cookie: &Cookie<'_>,
+        now_s: u64,
+    ) -> Option<KeyHolder<'k>> {
+        let Cookie { end_s, number, code, person } = cookie;
         if *end_s <= now_s || *end_s > now_s.saturating_add(SESSION_S) {
             return None;
         }
-        // An empty configured key authenticates no caller.
-        let mut keys = keys.iter().filter(|key| !key.key.is_empty());
-        keys.find(|key| {
-            let own = self.key_for(key);
-            hmac::verify(&own, text(COOKIE_PURPOSE, *end_s, number).as_bytes(), code).is_ok()
-        })
+        let is_from = |holder: &KeyHolder<'_>| {
+            let own = self.key_for(holder.secret());
+            // An empty key authenticates no caller.
+            !holder.secret().is_empty()
+                && hmac::verify(&own, text(COOKIE_PURPOSE, *end_s, number).as_bytes(), code).is_ok()
+        };
+        if let Some((kind, id)) = person {
+            let registry = options.people.as_ref()?;
+            return Person::of_id(registry, kind, id).map(KeyHolder::Person).filter(is_from);
+        }
+        options.keys.iter().map(KeyHolder::Configured).find(is_from)
     }
 
-    fn key_for(&self, key: &AdminKey) -> hmac::Key {
-        let derived = hmac::sign(&self.secret, key.key.as_bytes());
+    fn key_for(&self, secret: &str) -> hmac::Key {
+        let derived = hmac::sign(&self.secret, secret.as_bytes());
         hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
     }
 }

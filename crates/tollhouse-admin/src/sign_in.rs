@@ -3,33 +3,44 @@
 pub(crate) mod ended;
 pub(crate) mod wrong_keys;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::header::{HeaderValue, SET_COOKIE};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::options::{KeyCheck, Mode, Role};
+use crate::people::Person;
 use crate::reply::Reply;
-use crate::session::{self, SignedIn};
+use crate::session::{self, KeyHolder, SignedIn};
 
 /// Maximum size in bytes of the body of a sign-in, which contains a key.
 pub(crate) const BODY_BYTES_MAX: usize = 4096;
 
+/// A key, or the name and password of a user.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SignIn {
-    key: String,
+#[serde(untagged, deny_unknown_fields)]
+enum SignIn {
+    Key { key: String },
+    User { name: String, password: String },
 }
+
+/// Number of passwords that are checked at the same time, each in 19 MiB of memory.
+const PASSWORDS_AT_ONCE: usize = 2;
+
+static PASSWORD_CHECKS: Semaphore = Semaphore::const_new(PASSWORDS_AT_ONCE);
 
 /// Handles a call about the session.
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     match call.method {
         Method::GET => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
-        Method::POST => sign_in(admin, call, body),
+        Method::POST => sign_in(admin, call, body).await,
         Method::DELETE => sign_out(admin, call).await,
         _ => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET, POST or DELETE")),
     }
@@ -50,8 +61,8 @@ fn who(admin: &Admin, call: &Call) -> Value {
     json!({
         "signed_in": is_known,
         "key_required": !is_open,
-        "name": key.map(|key| key.name.as_str()),
-        "role": match (is_open, key.map(|key| key.role)) {
+        "name": key.as_ref().map(|key| key.name.as_str()),
+        "role": match (is_open, key.as_ref().map(|key| key.role)) {
             (true, _) | (_, Some(Role::Admin)) => Some("admin"),
             (_, Some(Role::Operator)) => Some("operator"),
             (_, Some(Role::Viewer)) => Some("viewer"),
@@ -64,31 +75,63 @@ fn who(admin: &Admin, call: &Call) -> Value {
     })
 }
 
-fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
+async fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     let Some(sessions) = &admin.parts.options.sessions else {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
     check_page(call)?;
-    let SignIn { key } = serde_json::from_slice(body)
+    let sent: SignIn = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
-    let Some(found) = auth::find(&admin.parts.options.keys, &key) else {
+    let is_user = matches!(sent, SignIn::User { .. });
+    if is_user && !admin.failures.may_try(call.peer.ip()) {
+        return Err(too_many());
+    }
+    let Some(found) = holder_of(admin, sent).await else {
         // The limit does not apply to valid keys, because another client behind the same proxy may
         // be guessing keys.
-        if !admin.failures.may_try(call.peer.ip()) {
-            let text = "too many wrong keys from this address; wait a minute";
-            return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
+        if !is_user && !admin.failures.may_try(call.peer.ip()) {
+            return Err(too_many());
         }
         admin.failures.failed(call.peer.ip());
+        if is_user {
+            let text = "the name or the password is wrong";
+            return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
+        }
         let text = "no key of this gateway is this one; see admin.key in the bootstrap file, or the \
                     file admin.key in the data folder";
         return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
     };
     admin.failures.succeeded(call.peer.ip());
     let SignedIn { line, proof } = sessions
-        .begin(found, call, auth::now_s())
+        .begin(&found, call, auth::now_s())
         .map_err(|_| Reply::unavailable("no random numbers are available"))?;
-    let body = json!({ "name": found.name, "proof": proof });
+    let body = json!({ "name": found.name(), "proof": proof });
     Ok(Reply::json(StatusCode::OK, &body).with(SET_COOKIE, value(&line)?))
+}
+
+fn too_many() -> Reply {
+    let text = "too many wrong keys from this address; wait a minute";
+    Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text)
+}
+
+/// Returns the holder of a key, or the user of a name and password.
+async fn holder_of(admin: &Admin, sent: SignIn) -> Option<KeyHolder<'_>> {
+    let options = &admin.parts.options;
+    let (name, password) = match sent {
+        SignIn::Key { key } => {
+            let configured = auth::find(&options.keys, &key).map(KeyHolder::Configured);
+            return configured.or_else(|| auth::person(options, &key).map(KeyHolder::Person));
+        }
+        SignIn::User { name, password } => (name, password),
+    };
+    let part = admin.parts.registry.as_ref()?;
+    let user = options.people.as_ref()?.state().user_named(&name).cloned();
+    let dialect = Arc::clone(&part.dialect);
+    let hash = user.as_ref().map(|user| user.password.clone());
+    let _permit = PASSWORD_CHECKS.acquire().await.ok()?;
+    let check = move || dialect.is_password(&password, hash.as_ref());
+    let is_right = tokio::task::spawn_blocking(check).await.ok()?;
+    user.filter(|_| is_right).and_then(|user| Person::of_user(&user)).map(KeyHolder::Person)
 }
 
 async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
@@ -97,7 +140,7 @@ async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
     let line = value(&sessions.end_line(call))?;
-    let ended = match sessions.end(&admin.parts.options.keys, call, auth::now_s()) {
+    let ended = match sessions.end(&admin.parts.options, call, auth::now_s()) {
         Some(id) => ended::keep(admin, &id).await,
         None => Ok(()),
     };

@@ -24,6 +24,7 @@ mod encryption;
 mod listing;
 mod objects;
 mod patches;
+mod people;
 mod preconditions;
 mod races;
 mod references;

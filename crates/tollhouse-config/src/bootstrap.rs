@@ -365,6 +365,8 @@ pub struct Registry {
     pub client_auth: bool,
     /// Whether calls of the console need a token.
     pub console_auth: bool,
+    /// Whether calls that need no token are listed if they would be refused with one.
+    pub auth_rehearsal: bool,
     /// User name for the login to the console.
     pub user: String,
     /// Password of that user; `None` uses a generated one.
@@ -447,6 +449,7 @@ impl Default for Registry {
             workers: Workers::Auto,
             client_auth: false,
             console_auth: true,
+            auth_rehearsal: false,
             user: "polaris".to_owned(),
             password: None,
             token: None,

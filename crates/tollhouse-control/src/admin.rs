@@ -94,7 +94,9 @@ pub async fn start(
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = listeners::admin_tls(&cx.bootstrap.admin.tls)?;
+    let people = sources.registry.map(|registry| registry.handle.clone());
     let mut parts = parts(cx, sources);
+    parts.options.people = people;
     let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
     let secret = session_secret(&parts.keyring, &parts.options.mode)?;
     parts.options.sessions = Some(Sessions::new(&secret, encryption));

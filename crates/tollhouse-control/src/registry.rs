@@ -289,10 +289,8 @@ impl RunningRegistry {
 
     /// Returns the registry's access for the Admin API.
     pub fn admin_part(&self) -> RegistryPart {
-        let listeners = RegistryListeners {
-            grpc: self.grpc.clone(),
-            http: self.http.into_iter().collect(),
-        };
+        let listeners =
+            RegistryListeners { grpc: self.grpc.clone(), http: self.http.into_iter().collect() };
         self.part.clone().listening_on(listeners)
     }
 
@@ -377,7 +375,11 @@ fn thread<F: Future<Output = ()>>(
 /// Returns the access rules for callers from the bootstrap file.
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
-    let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
+    let gate = |is_locked| match (is_locked, settings.auth_rehearsal) {
+        (true, _) => Gate::Locked,
+        (false, true) => Gate::Rehearsed,
+        (false, false) => Gate::Open,
+    };
     let text = |secret: &Secret| secret.expose().to_owned();
     let account = Account {
         name: settings.user.clone(),

@@ -846,6 +846,259 @@ pub struct User {
     #[prost(map = "string, string", tag = "14")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
+/// A new password; a user who sets their own gives the old one too.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModifyUserPassword {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub old_password: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub new_password: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Members of a group.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UserGroupRelation {
+    #[prost(message, optional, tag = "1")]
+    pub group_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub users: ::prost::alloc::vec::Vec<User>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UserGroup {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub auth_token: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub token_enable: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "6")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub ctime: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub mtime: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub relation: ::core::option::Option<UserGroupRelation>,
+    #[prost(message, optional, tag = "10")]
+    pub user_count: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(map = "string, string", tag = "12")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModifyUserGroup {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub auth_token: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "5")]
+    pub token_enable: ::core::option::Option<bool>,
+    #[prost(message, optional, tag = "6")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub add_relations: ::core::option::Option<UserGroupRelation>,
+    #[prost(message, optional, tag = "8")]
+    pub remove_relations: ::core::option::Option<UserGroupRelation>,
+    #[prost(map = "string, string", tag = "9")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "10")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Role {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub source: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    pub default_role: bool,
+    #[prost(map = "string, string", tag = "7")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    #[prost(string, tag = "8")]
+    pub comment: ::prost::alloc::string::String,
+    #[prost(string, tag = "9")]
+    pub ctime: ::prost::alloc::string::String,
+    #[prost(string, tag = "10")]
+    pub mtime: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "20")]
+    pub users: ::prost::alloc::vec::Vec<User>,
+    #[prost(message, repeated, tag = "21")]
+    pub user_groups: ::prost::alloc::vec::Vec<UserGroup>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Principal {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Principals {
+    #[prost(message, repeated, tag = "1")]
+    pub users: ::prost::alloc::vec::Vec<Principal>,
+    #[prost(message, repeated, tag = "2")]
+    pub groups: ::prost::alloc::vec::Vec<Principal>,
+    #[prost(message, repeated, tag = "3")]
+    pub roles: ::prost::alloc::vec::Vec<Principal>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StrategyResourceEntry {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub namespace: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Resources of a policy, by kind; the id `*` is that of all.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StrategyResources {
+    #[prost(message, optional, tag = "1")]
+    pub strategy_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub namespaces: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "3")]
+    pub services: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "4")]
+    pub config_groups: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "5")]
+    pub route_rules: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "6")]
+    pub ratelimit_rules: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "7")]
+    pub circuitbreaker_rules: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "8")]
+    pub faultdetect_rules: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "9")]
+    pub lane_rules: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "21")]
+    pub users: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "22")]
+    pub user_groups: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "23")]
+    pub roles: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+    #[prost(message, repeated, tag = "24")]
+    pub auth_policies: ::prost::alloc::vec::Vec<StrategyResourceEntry>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StrategyResourceLabel {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub compare_type: ::prost::alloc::string::String,
+}
+/// A policy: which principals may do what with which resources.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AuthStrategy {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub principals: ::core::option::Option<Principals>,
+    #[prost(message, optional, tag = "4")]
+    pub resources: ::core::option::Option<StrategyResources>,
+    #[prost(enumeration = "AuthAction", tag = "5")]
+    pub action: i32,
+    #[prost(message, optional, tag = "6")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "7")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub ctime: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub mtime: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "10")]
+    pub auth_token: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "11")]
+    pub default_strategy: ::core::option::Option<bool>,
+    #[prost(map = "string, string", tag = "12")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "13")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "14")]
+    pub functions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "15")]
+    pub resource_labels: ::prost::alloc::vec::Vec<StrategyResourceLabel>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModifyAuthStrategy {
+    #[prost(message, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub add_principals: ::core::option::Option<Principals>,
+    #[prost(message, optional, tag = "4")]
+    pub remove_principals: ::core::option::Option<Principals>,
+    #[prost(message, optional, tag = "5")]
+    pub add_resources: ::core::option::Option<StrategyResources>,
+    #[prost(message, optional, tag = "6")]
+    pub remove_resources: ::core::option::Option<StrategyResources>,
+    #[prost(enumeration = "AuthAction", tag = "7")]
+    pub action: i32,
+    #[prost(message, optional, tag = "8")]
+    pub comment: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(map = "string, string", tag = "12")]
+    pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "13")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "14")]
+    pub functions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "15")]
+    pub resource_labels: ::prost::alloc::vec::Vec<StrategyResourceLabel>,
+}
+/// The first two are those of older consoles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AuthAction {
+    OnlyRead = 0,
+    ReadWrite = 1,
+    Allow = 10,
+    Deny = 11,
+}
+impl AuthAction {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::OnlyRead => "ONLY_READ",
+            Self::ReadWrite => "READ_WRITE",
+            Self::Allow => "ALLOW",
+            Self::Deny => "DENY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ONLY_READ" => Some(Self::OnlyRead),
+            "READ_WRITE" => Some(Self::ReadWrite),
+            "ALLOW" => Some(Self::Allow),
+            "DENY" => Some(Self::Deny),
+            _ => None,
+        }
+    }
+}
 /// All circuit breaker rules of a service.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CircuitBreaker {
@@ -3219,8 +3472,20 @@ pub struct Response {
     pub circuit_breaker: ::core::option::Option<CircuitBreaker>,
     #[prost(message, optional, tag = "19")]
     pub user: ::core::option::Option<User>,
+    #[prost(message, optional, tag = "20")]
+    pub user_group: ::core::option::Option<UserGroup>,
+    #[prost(message, optional, tag = "21")]
+    pub auth_strategy: ::core::option::Option<AuthStrategy>,
+    #[prost(message, optional, tag = "22")]
+    pub relation: ::core::option::Option<UserGroupRelation>,
     #[prost(message, optional, tag = "23")]
     pub login_response: ::core::option::Option<LoginResponse>,
+    #[prost(message, optional, tag = "24")]
+    pub modify_auth_strategy: ::core::option::Option<ModifyAuthStrategy>,
+    #[prost(message, optional, tag = "25")]
+    pub modify_user_group: ::core::option::Option<ModifyUserGroup>,
+    #[prost(message, optional, tag = "26")]
+    pub resources: ::core::option::Option<StrategyResources>,
     #[prost(message, optional, tag = "27")]
     pub option_switch: ::core::option::Option<OptionSwitch>,
     #[prost(message, optional, tag = "28")]
@@ -3269,6 +3534,10 @@ pub struct BatchQueryResponse {
     pub rate_limits: ::prost::alloc::vec::Vec<Rule>,
     #[prost(message, repeated, tag = "18")]
     pub users: ::prost::alloc::vec::Vec<User>,
+    #[prost(message, repeated, tag = "19")]
+    pub user_groups: ::prost::alloc::vec::Vec<UserGroup>,
+    #[prost(message, repeated, tag = "20")]
+    pub auth_strategies: ::prost::alloc::vec::Vec<AuthStrategy>,
     #[prost(message, repeated, tag = "21")]
     pub clients: ::prost::alloc::vec::Vec<Client>,
     #[prost(message, repeated, tag = "22")]

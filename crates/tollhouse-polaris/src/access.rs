@@ -1,26 +1,67 @@
-//! Access control: one gate for the console's calls and one for clients' calls, one account, and a
-//! token for clients.
+//! Access control: one gate for the console's calls and one for clients' calls.
 //!
-//! A login returns the account's token, which opens both gates. The clients' token opens only
-//! theirs. Neither has a default here, because a secret in published source code is not secret.
+//! The account of the bootstrap file may do everything. The clients' token opens the clients' gate to
+//! everything. Users and groups are stored in the registry, and policies say what they may do.
+//! No secret has a default here, because a secret in published source code is not secret.
+
+mod password;
+mod rehearsal;
 
 use crate::code::Code;
 use std::fmt;
+use std::sync::Arc;
+use tollhouse_registry::State;
+use tollhouse_registry::identity::{Attempt, IdentityObject, Principal, Verdict};
+
+pub use password::is_password;
+pub(crate) use password::{
+    MEMORY_BYTES as PASSWORD_MEMORY_BYTES, check as check_password, new_hash,
+};
+pub(crate) use rehearsal::{RefusedCall, Rehearsal};
 
 /// Token requirement of a group of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     Open,
+    /// Open, but what a locked gate would refuse is listed.
+    Rehearsed,
     Locked,
 }
 
-/// The account for logging in to the console.
+/// Group of calls with one gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// Calls of applications.
+    Client,
+    /// Calls of operators.
+    Console,
+}
+
+/// The account for logging in to the console, which may do everything.
 #[derive(Clone)]
 pub struct Account {
     pub name: String,
     pub password: String,
     /// Token that a login returns and calls present.
     pub token: String,
+}
+
+/// Caller that a token names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// The account of the bootstrap file.
+    Account,
+    /// A client with the clients' token, which opens their gate to everything.
+    Client,
+    /// A user, or a machine with the token of a group.
+    Member(Member),
+}
+
+/// A stored user or group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) principal: Principal,
+    pub(crate) name: Arc<str>,
 }
 
 impl fmt::Debug for Account {
@@ -36,72 +77,105 @@ pub struct Access {
     client: Gate,
     account: Account,
     client_token: String,
+    rehearsal: Arc<Rehearsal>,
 }
 
 impl Access {
     pub fn new(console: Gate, client: Gate, account: Account, client_token: String) -> Self {
-        Self { console, client, account, client_token }
+        Self { console, client, account, client_token, rehearsal: Arc::default() }
     }
 
-    /// Checks the token of a console call.
+    pub(crate) fn gate(&self, door: Door) -> Gate {
+        match door {
+            Door::Client => self.client,
+            Door::Console => self.console,
+        }
+    }
+
+    /// Returns the caller that a token names. The configured tokens are compared first, so that
+    /// they work whatever is stored.
     ///
     /// # Errors
-    /// The code to answer with, if the gate is locked and the token is missing or wrong.
-    pub fn check_console(&self, token: Option<&str>) -> Result<(), Code> {
-        check(self.console, token, |token| is_equal(token, &self.account.token))
-    }
-
-    /// Checks the token of a client's call; the account's token is valid too.
-    ///
-    /// # Errors
-    /// The code to answer with, if the gate is locked and the token is missing or wrong.
-    pub fn check_client(&self, token: Option<&str>) -> Result<(), Code> {
-        check(self.client, token, |token| {
-            is_equal(token, &self.client_token) | is_equal(token, &self.account.token)
-        })
-    }
-
-    /// Whether a token is valid for either gate, even while the gates are open.
-    pub(crate) fn has(&self, token: &str) -> bool {
-        let opens = is_equal(token, &self.client_token) | is_equal(token, &self.account.token);
-        !token.is_empty() && opens
+    /// The code to answer with, if the token is missing, unknown or disabled.
+    pub(crate) fn identify(&self, state: &State, token: Option<&str>) -> Result<Identity, Code> {
+        // An empty token is never valid, even if a configured one is empty.
+        let token = token.filter(|token| !token.is_empty()).ok_or(Code::NotAllowedAccess)?;
+        let is_account = is_equal(token, &self.account.token);
+        let is_client = is_equal(token, &self.client_token);
+        if is_account {
+            return Ok(Identity::Account);
+        }
+        if is_client {
+            return Ok(Identity::Client);
+        }
+        let owner = state.token_owner(token).ok_or(Code::NotAllowedAccess)?;
+        let (principal, is_enabled) = match &owner {
+            IdentityObject::User(user) => (Principal::user(&user.head.id), user.token.is_enabled),
+            IdentityObject::Group(group) => {
+                (Principal::group(&group.head.id), group.token.is_enabled)
+            }
+            IdentityObject::Role(_) | IdentityObject::Policy(_) => {
+                return Err(Code::NotAllowedAccess);
+            }
+        };
+        if !is_enabled {
+            return Err(Code::TokenDisabled);
+        }
+        Ok(Identity::Member(Member { principal, name: Arc::clone(&owner.head().name) }))
     }
 
     /// Returns the account's token for its name and password.
     ///
     /// # Errors
     /// If name or password are wrong.
-    pub fn log_in(&self, name: &str, password: &str) -> Result<&str, Code> {
+    pub(crate) fn log_in(&self, name: &str, password: &str) -> Result<&str, Code> {
         // Both are always compared, so that the duration does not show which one was wrong.
         let matches =
             is_equal(name, &self.account.name) & is_equal(password, &self.account.password);
-        if matches { Ok(&self.account.token) } else { Err(Code::Unauthorized) }
+        if matches { Ok(&self.account.token) } else { Err(Code::NotAllowedAccess) }
     }
 
     pub fn account_name(&self) -> &str {
         &self.account.name
     }
 
-    /// Returns the name under which a caller with this token makes changes: the account's, or none
-    /// for a client.
-    pub(crate) fn author(&self, token: Option<&str>) -> &str {
-        let is_account = |token| is_equal(token, &self.account.token);
-        if token.is_some_and(is_account) { &self.account.name } else { "" }
+    pub(crate) fn account_token(&self) -> &str {
+        &self.account.token
+    }
+
+    /// Refused calls of a rehearsed gate.
+    pub(crate) fn rehearsal(&self) -> &Rehearsal {
+        &self.rehearsal
     }
 }
 
-fn check(gate: Gate, token: Option<&str>, opens: impl Fn(&str) -> bool) -> Result<(), Code> {
-    match (gate, token) {
-        (Gate::Open, _) => Ok(()),
-        // An empty token is never valid, even if the configured one is empty.
-        (Gate::Locked, Some(token)) if !token.is_empty() && opens(token) => Ok(()),
-        (Gate::Locked, _) => Err(Code::NotAllowedAccess),
+impl Identity {
+    /// Decides about a call at a door. `None` touches nothing, which a valid token suffices for.
+    pub(crate) fn check(
+        &self,
+        state: &State,
+        door: Door,
+        attempt: Option<&Attempt<'_>>,
+    ) -> Result<(), Code> {
+        match (self, door, attempt) {
+            (Self::Account, ..) | (Self::Client, Door::Client, _) | (Self::Member(_), _, None) => {
+                Ok(())
+            }
+            // The clients' token opens no console.
+            (Self::Client, Door::Console, _) => Err(Code::NotAllowedAccess),
+            (Self::Member(member), _, Some(attempt)) => {
+                match state.decide(&member.principal, attempt) {
+                    Verdict::Allowed => Ok(()),
+                    Verdict::Denied | Verdict::NotAllowed => Err(Code::NotAllowedAccess),
+                }
+            }
+        }
     }
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { console, client, account, client_token: _ } = self;
+        let Self { console, client, account, client_token: _, rehearsal: _ } = self;
         let mut out = out.debug_struct("Access");
         out.field("console", console).field("client", client).field("account", account);
         out.finish()
@@ -120,55 +194,55 @@ pub(crate) fn random_digits<const N: usize>() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns a new token: 36 random bytes as text.
+pub(crate) fn new_token() -> String {
+    use base64::Engine;
+    let mut bytes = [0; 36];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn access(console: Gate, client: Gate) -> Access {
+    fn access() -> Access {
         let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
-        Access::new(console, client, Account { name, password, token }, "client".to_owned())
+        let account = Account { name, password, token };
+        Access::new(Gate::Locked, Gate::Locked, account, "client".to_owned())
     }
 
     #[test]
     fn the_token_of_clients_opens_no_console() {
-        let access = access(Gate::Locked, Gate::Locked);
+        let (access, state) = (access(), State::new(0, 1 << 20));
         for (token, client, console) in [
-            ("client", true, false),
-            ("right", true, true),
-            ("", false, false),
-            ("x", false, false),
+            (Some("client"), true, false),
+            (Some("right"), true, true),
+            (Some(""), false, false),
+            (Some("x"), false, false),
+            (None, false, false),
         ] {
-            assert_eq!(access.check_client(Some(token)).is_ok(), client, "{token}");
-            assert_eq!(access.check_console(Some(token)).is_ok(), console, "{token}");
-        }
-    }
-
-    #[test]
-    fn a_locked_gate_opens_to_the_token_only() {
-        let access = access(Gate::Locked, Gate::Open);
-        for (token, expected) in [
-            (None, Err(Code::NotAllowedAccess)),
-            (Some(""), Err(Code::NotAllowedAccess)),
-            (Some("wrong"), Err(Code::NotAllowedAccess)),
-            (Some("right"), Ok(())),
-        ] {
-            assert_eq!(access.check_console(token), expected, "{token:?}");
-            assert_eq!(access.check_client(token), Ok(()), "{token:?}");
+            let is_ok = |door| {
+                let identity = access.identify(&state, token);
+                identity.and_then(|identity| identity.check(&state, door, None)).is_ok()
+            };
+            assert_eq!(is_ok(Door::Client), client, "{token:?}");
+            assert_eq!(is_ok(Door::Console), console, "{token:?}");
         }
     }
 
     #[test]
     fn a_login_takes_name_and_password() {
-        let access = access(Gate::Locked, Gate::Locked);
+        let access = access();
         assert_eq!(access.log_in("polaris", "word"), Ok("right"));
         for (name, password) in [("polaris", "x"), ("x", "word"), ("", "")] {
-            assert_eq!(access.log_in(name, password), Err(Code::Unauthorized));
+            assert_eq!(access.log_in(name, password), Err(Code::NotAllowedAccess));
         }
     }
 
     #[test]
     fn neither_password_nor_token_is_shown() {
-        let shown = format!("{:?}", access(Gate::Locked, Gate::Locked));
+        let shown = format!("{:?}", access());
         assert!(!shown.contains("word") && !shown.contains("right"), "{shown}");
     }
 }

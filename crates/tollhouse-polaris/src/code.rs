@@ -44,6 +44,8 @@ codes! {
     400002 EmptyRequest "empty request";
     400003 BatchSizeOverLimit "batch size over the limit";
     400004 InvalidDiscoverResource "invalid discover resource";
+    400101 InvalidUserName "invalid user name";
+    400102 InvalidUserToken "invalid user token";
     400103 InvalidParameter "invalid parameter";
     400104 EmptyQueryParameter "query instance parameter is empty";
     400105 InvalidQueryInsParameter "query instance, (service,namespace) or host is required";
@@ -93,6 +95,10 @@ codes! {
     400208 SameInstanceRequest "the same instance request";
     400209 ServiceExistedCircuitBreakers "some circuit breakers existed in service";
     400210 ServiceExistedAlias "some aliases existed in service";
+    400215 UserExisted "exist user";
+    400216 UserGroupExisted "exist usergroup";
+    400217 AuthStrategyRuleExisted "exist auth strategy rule";
+    400218 SubAccountExisted "some sub-account existed in owner";
     400219 NamespaceExistedConfigGroups "some config groups existed in namespace";
     400301 NotFoundService "not found service";
     400302 NotFoundRouting "not found routing";
@@ -102,7 +108,19 @@ codes! {
     400306 NotFoundSourceService "not found the source service of the alias";
     400307 NotFoundRateLimit "not found rate limit";
     400308 NotFoundCircuitBreaker "not found circuit breaker";
+    400312 NotFoundUser "not found user";
+    400313 NotFoundOwnerUser "not found owner user";
+    400314 NotFoundUserGroup "not found usergroup";
+    400315 NotFoundAuthStrategyRule "not found auth strategy rule";
     400401 ClientAPINotOpen "client api is not open";
+    400411 InvalidUserID "invalid user-id";
+    400412 InvalidUserPassword "invalid user password";
+    400413 InvalidUserMobile "invalid user mobile";
+    400414 InvalidUserEmail "invalid user email";
+    400421 InvalidUserGroupID "invalid usergroup id";
+    400431 InvalidAuthStrategyName "invalid auth strategy rule name";
+    400432 InvalidAuthStrategyID "invalid auth strategy rule id";
+    400440 InvalidPrincipalType "invalid principal type";
     400501 NotAllowAliasUpdate "not allow service alias updating";
     400502 NotAllowAliasCreateInstance "not allow service alias creating instance";
     400503 NotAllowAliasCreateRouting "not allow service alias creating routing config";
@@ -110,6 +128,8 @@ codes! {
     400505 NotAllowAliasCreateRateLimit "not allow service alias creating rate limit";
     400506 NotAllowAliasBindRule "not allow service alias binding rule";
     400507 NotAllowDifferentNamespaceBindRule "not allow binding rules across namespaces";
+    400508 NotAllowModifyDefaultStrategyPrincipal "not allow modify default strategy principal";
+    400509 NotAllowModifyOwnerDefaultStrategy "not allow modify main account default strategy";
     400700 InvalidRoutingID "invalid routing id";
     400701 InvalidRoutingPolicy "invalid routing policy";
     400702 InvalidRoutingName "invalid routing name";

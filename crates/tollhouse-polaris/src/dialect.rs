@@ -11,6 +11,7 @@ mod discover;
 mod heartbeats;
 mod instances;
 mod meter;
+pub(crate) mod rights;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,9 +24,10 @@ pub use discover::HealthFilter;
 use meter::Meter;
 pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
 
-use crate::access::Access;
+use crate::access::{Access, Identity};
 use crate::answer::Answer;
 use crate::code::Code;
+use crate::failure::Failure;
 use crate::refusal::detail_of;
 use crate::wire::WireError;
 use crate::wire::answer::{put_outcome, put_outcome_with};
@@ -48,6 +50,13 @@ pub struct Caller<'a> {
     pub token: Option<&'a str>,
     /// Address of the client, by which gray releases may choose clients.
     pub address: Option<IpAddr>,
+}
+
+impl<'a> Caller<'a> {
+    /// Returns the caller with the token of its message, which takes precedence.
+    fn with_token(self, token: Option<&'a str>) -> Self {
+        Self { token: token.filter(|token| !token.is_empty()).or(self.token), ..self }
+    }
 }
 
 /// Answer to a call, with its code for counters.
@@ -96,13 +105,16 @@ impl Dialect {
 
     /// Returns the name under which a caller makes changes; empty for a client.
     pub(crate) fn author(&self, caller: &Caller<'_>) -> Box<str> {
-        self.access.author(caller.token).into()
+        let identity = self.access.identify(&self.registry.state(), caller.token);
+        match identity {
+            Ok(Identity::Account) => self.access.account_name().into(),
+            Ok(Identity::Member(member)) => (&*member.name).into(),
+            Ok(Identity::Client) | Err(_) => "".into(),
+        }
     }
 
-    /// Checks the caller's token. A token in the message takes precedence.
-    fn admit(&self, caller: &Caller<'_>, token: Option<&str>) -> Result<(), Code> {
-        let token = token.filter(|token| !token.is_empty());
-        self.access.check_client(token.or(caller.token))
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 }
 
@@ -124,6 +136,11 @@ impl CallReply {
     /// Creates a `Response` with the refusal's code and detail, which echoes `message`.
     fn refused(refusal: &Refusal, number: u32, message: &[u8]) -> Self {
         Self::echo(refusal.into(), detail_of(refusal).as_deref(), number, message)
+    }
+
+    /// Creates a `Response` with the failure's code and detail, which echoes `message`.
+    fn failed(failure: &Failure, number: u32, message: &[u8]) -> Self {
+        Self::echo(failure.code, failure.detail.as_deref(), number, message)
     }
 
     /// Creates an answer for this call only.

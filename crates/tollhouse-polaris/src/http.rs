@@ -8,6 +8,7 @@ mod capacity;
 mod client;
 mod config;
 mod console;
+mod identity;
 mod intake;
 mod language;
 mod login;

@@ -24,7 +24,7 @@ mod schema;
 pub mod v1;
 pub mod wire;
 
-pub use access::{Access, Account, Gate};
+pub use access::{Access, Account, Gate, is_password};
 pub use code::Code;
 pub use refusal::detail_of;
 pub use schema::{DESCRIPTOR_SET, descriptors};

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use std::borrow::Cow;
+use tollhouse_registry::identity::IdentityKind;
 use tollhouse_registry::{Detail, Noun, Refusal, RuleKind};
 
 impl From<&Refusal> for Code {
@@ -88,9 +89,14 @@ fn code_of_absence(noun: Noun) -> Code {
         Noun::Alias => Code::NotFoundServiceAlias,
         Noun::Instance => Code::NotFoundInstance,
         Noun::Rule(kind) => crate::rules::layout_of(kind).not_found,
-        Noun::Contract | Noun::ConfigGroup | Noun::ConfigFile | Noun::ConfigRelease => {
-            Code::NotFoundResource
-        }
+        Noun::Identity(IdentityKind::User) => Code::NotFoundUser,
+        Noun::Identity(IdentityKind::Group) => Code::NotFoundUserGroup,
+        Noun::Identity(IdentityKind::Policy) => Code::NotFoundAuthStrategyRule,
+        Noun::Contract
+        | Noun::ConfigGroup
+        | Noun::ConfigFile
+        | Noun::ConfigRelease
+        | Noun::Identity(IdentityKind::Role) => Code::NotFoundResource,
     }
 }
 
@@ -107,7 +113,11 @@ fn code_of_use(noun: Noun) -> Code {
         }
         Noun::ConfigGroup => Code::NamespaceExistedConfigGroups,
         Noun::ConfigFile => Code::ExistedResource,
-        Noun::Namespace | Noun::Rule(_) | Noun::Contract | Noun::ConfigRelease => Code::BadRequest,
+        Noun::Namespace
+        | Noun::Rule(_)
+        | Noun::Contract
+        | Noun::ConfigRelease
+        | Noun::Identity(_) => Code::BadRequest,
     }
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::alias::Alias;
 use crate::config::{ConfigAuthor, ConfigCommand, ConfigOutcome};
 use crate::contract::Contract;
+use crate::identity::{IdentityCommand, IdentityObject};
 use crate::instance::{Instance, Location, Metadata};
 use crate::key::ServiceKey;
 use crate::namespace::Namespace;
@@ -51,6 +52,8 @@ pub enum Command {
     DeleteContract(Arc<str>),
     /// Changes the configuration centre.
     Config(ConfigAuthor, Box<ConfigCommand>),
+    /// Changes users, groups, roles and policies.
+    Identity(Box<IdentityCommand>),
     /// Stores an object of another registry unchanged, in place of an existing object with its
     /// name.
     Put(Object),
@@ -62,6 +65,7 @@ impl Command {
     pub(crate) fn removes(&self) -> bool {
         match self {
             Self::Config(_, command) => command.removes(),
+            Self::Identity(command) => command.removes(),
             Self::Deregister(_)
             | Self::DeleteNamespace(_)
             | Self::DeleteService(_)
@@ -99,6 +103,8 @@ pub enum Outcome {
     Rule(Arc<Rule>),
     Contract(Arc<Contract>),
     Config(ConfigOutcome),
+    /// The created and changed identity objects.
+    Identities(Vec<IdentityObject>),
     Deleted,
     /// An object of another registry was stored, or found equal.
     Put(Effect),

@@ -2,11 +2,12 @@
 //!
 //! The size of a thing is the length of its texts plus a flat amount for the structures around
 //! them: an upper estimate, cheap enough to compute at every change. [`objects`] counts registered
-//! objects, [`commands`] counts queued commands, and [`config`] counts both kinds of the
-//! configuration centre.
+//! objects, [`commands`] counts queued commands; [`config`] counts both kinds of the
+//! configuration centre, [`identity`] those of users and policies.
 
 mod commands;
 mod config;
+mod identity;
 mod objects;
 
 use crate::instance::Metadata;
@@ -45,19 +46,20 @@ pub(crate) enum MemoryClass {
     Rules,
     Contracts,
     Config,
+    Identities,
 }
 
 /// Bytes in use per share, and the total bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MemoryUse {
-    bytes: [usize; 4],
+    bytes: [usize; 5],
     max: usize,
 }
 
 impl MemoryUse {
     /// Creates a count of zero bytes in use; `max` is the total bound in bytes.
     pub(crate) fn at_most(max: usize) -> Self {
-        Self { bytes: [0; 4], max }
+        Self { bytes: [0; 5], max }
     }
 
     /// Returns the bytes of all shares.
@@ -78,6 +80,8 @@ impl MemoryUse {
             MemoryClass::Rules => ("rules", self.max / 8),
             MemoryClass::Contracts => ("service contracts", self.max / 8),
             MemoryClass::Config => ("configuration files", self.max / 8),
+            // On top of the other shares, which add up to the whole.
+            MemoryClass::Identities => ("users, groups, roles and policies", self.max / 32),
         };
         let held = self.bytes[share as usize];
         // A smaller object is accepted even if the bound was lowered below the bytes in use.

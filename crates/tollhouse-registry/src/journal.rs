@@ -17,6 +17,7 @@ use crate::config::{
     ConfigEvent, ConfigFile, ConfigFileKey, ConfigGroup, ConfigRelease, ConfigTemplate,
 };
 use crate::contract::Contract;
+use crate::identity::{IdentityKind, IdentityObject};
 use crate::instance::{Instance, StoredInstance};
 use crate::key::ServiceRef;
 use crate::namespace::Namespace;
@@ -35,6 +36,7 @@ pub(crate) const CONFIG_FILES: &str = "/config-files/";
 pub(crate) const CONFIG_RELEASES: &str = "/config-releases/";
 pub(crate) const CONFIG_HISTORY: &str = "/config-history/";
 pub(crate) const CONFIG_TEMPLATES: &str = "/config-templates/";
+pub(crate) const IDENTITIES: &str = "/identities/";
 
 /// A key and its value. Both are within the store's limits, so that every record can be committed.
 #[derive(Debug)]
@@ -104,6 +106,21 @@ impl Record {
 
     pub(crate) fn rule(rule: &Rule) -> Result<Self, Refusal> {
         Self::new(format!("{RULES}{}/{}", rule.kind.name(), rule.id), rule)
+    }
+
+    pub(crate) fn identity(object: &IdentityObject) -> Result<Self, Refusal> {
+        let key = Self::identity_key(object.kind(), &object.head().id);
+        match object {
+            IdentityObject::User(user) => Self::new(key, &**user),
+            IdentityObject::Group(group) => Self::new(key, &**group),
+            IdentityObject::Role(role) => Self::new(key, &**role),
+            IdentityObject::Policy(policy) => Self::new(key, &**policy),
+        }
+    }
+
+    /// Returns the key of a user, group, role or policy.
+    pub(crate) fn identity_key(kind: IdentityKind, id: &str) -> String {
+        format!("{IDENTITIES}{}/{id}", kind.name())
     }
 
     pub(crate) fn contract(contract: &Contract) -> Result<Self, Refusal> {
@@ -213,6 +230,11 @@ impl Journal {
     /// Makes the commit depend on the existence of a group of configuration files.
     pub(crate) fn require_config_group(&mut self, key: ServiceRef<'_>) {
         self.require(|| Record::config_group_key(key), Before::Present);
+    }
+
+    /// Makes the commit depend on the existence of a user, group or role.
+    pub(crate) fn require_identity(&mut self, kind: IdentityKind, id: &str) {
+        self.require(|| Record::identity_key(kind, id), Before::Present);
     }
 
     /// Makes the commit depend on no key having been put since the state was read.

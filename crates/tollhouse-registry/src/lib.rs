@@ -1,5 +1,5 @@
 //! The registry core: namespaces, services, aliases, instances with their health, governance rules,
-//! files of the configuration centre.
+//! files of the configuration centre, users and policies.
 //!
 //! [`State`] is one version of everything registered, a plain value: `apply` takes a [`Command`]
 //! and returns its outcome, without IO, clock or wire protocol. The [`Keeper`] owns the newest
@@ -24,6 +24,7 @@ mod encoded;
 mod event;
 mod health;
 mod held_bytes;
+pub mod identity;
 mod instance;
 mod journal;
 mod keeper;

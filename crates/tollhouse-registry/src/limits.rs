@@ -118,6 +118,19 @@ pub const CONFIG_WATCHED_FILES_MAX: usize = 4_096;
 /// hundred thousand clients.
 pub const CONFIG_WATCHES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Maximum number of users, groups, roles and policies together; each user has a policy.
+pub const IDENTITIES_MAX: usize = 50_000;
+
+/// Maximum number of members of a group or role, and of principals or resources of a policy: an
+/// object of this many ids is within the store's limit for one value.
+pub const POLICY_MEMBERS_MAX: usize = 5_000;
+
+/// Maximum number of function names in a policy: the calls of Polaris and as many of later versions.
+pub const POLICY_FUNCTIONS_MAX: usize = 256;
+
+/// Maximum number of conditions on labels in a policy.
+pub const POLICY_LABELS_MAX: usize = 64;
+
 /// Maximum number of namespaces to which a service or namespace is exported; `*` exports to all.
 pub const EXPORTS_MAX: usize = 256;
 

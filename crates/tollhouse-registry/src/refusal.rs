@@ -125,6 +125,7 @@ pub enum Noun {
     ConfigGroup,
     ConfigFile,
     ConfigRelease,
+    Identity(crate::identity::IdentityKind),
 }
 
 impl std::fmt::Display for Noun {
@@ -139,6 +140,7 @@ impl std::fmt::Display for Noun {
             Self::ConfigGroup => out.write_str("configuration group"),
             Self::ConfigFile => out.write_str("configuration file"),
             Self::ConfigRelease => out.write_str("configuration release"),
+            Self::Identity(kind) => out.write_str(kind.name()),
         }
     }
 }

@@ -7,6 +7,7 @@
 mod aliases;
 mod config;
 mod contracts;
+mod identity;
 mod instances;
 pub(crate) mod load;
 mod namespaces;
@@ -54,6 +55,7 @@ pub struct State {
     rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
     config: config::ConfigState,
+    identity: identity::IdentityState,
     /// Services whose silent instances are kept.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
@@ -131,6 +133,7 @@ impl State {
             rule_names: CowMap::new(),
             contracts: CowMap::new(),
             config: config::ConfigState::default(),
+            identity: identity::IdentityState::default(),
             mass_expiries: CowMap::new(),
             counts: Counts::default(),
             services_revision: Revision::default(),
@@ -172,6 +175,7 @@ impl State {
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),
             Command::Config(author, command) => self.apply_config(*command, &author, change),
+            Command::Identity(command) => self.apply_identity(*command, change),
             Command::Put(object) => self.put_object(object, change),
         }
     }
@@ -300,6 +304,7 @@ impl State {
             && self.rules.is_same_version(&other.rules)
             && self.contracts.is_same_version(&other.contracts)
             && !self.differs_in_templates(other)
+            && !self.differs_in_identities(other)
             && self.mass_expiries.is_same_version(&other.mass_expiries))
     }
 

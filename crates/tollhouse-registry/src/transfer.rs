@@ -12,10 +12,11 @@ use crate::check;
 use crate::command::{Command, DetailsChange, NewContract, NewInstance, NewRule, ServiceChange};
 use crate::config::{ConfigCommand, ConfigObject, ReleaseRef};
 use crate::contract::Contract;
+use crate::identity::{self, IdentityCommand, IdentityKind, IdentityObject};
 use crate::instance::StoredInstance;
 use crate::journal::{
     ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
-    CONTRACTS, INSTANCES, NAMESPACES, RULES, Record, SERVICES,
+    CONTRACTS, IDENTITIES, INSTANCES, NAMESPACES, RULES, Record, SERVICES,
 };
 use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX};
 use crate::namespace::Namespace;
@@ -35,6 +36,7 @@ pub enum Object {
     Rule(Box<Rule>),
     Contract(Box<Contract>),
     Config(Box<ConfigObject>),
+    Identity(Box<IdentityObject>),
 }
 
 /// Effect of storing a transferred object.
@@ -62,7 +64,7 @@ pub enum ForeignEntry {
 
 /// Key prefixes in the order in which objects must be stored: an object comes after the objects
 /// that it refers to.
-pub const KEY_PREFIXES: [&str; 11] = LOADED;
+pub const KEY_PREFIXES: [&str; 12] = LOADED;
 
 impl Object {
     /// Decodes the key and value of a store or file.
@@ -82,6 +84,8 @@ impl Object {
             Self::Rule(read(value)?)
         } else if key.starts_with(CONTRACTS) {
             Self::Contract(read(value)?)
+        } else if key.starts_with(IDENTITIES) {
+            Self::Identity(Box::new(read_identity(key, value)?))
         } else {
             let object = ConfigObject::from_entry(key, value);
             let object = object.map_err(|error| ForeignEntry::Value(error.to_string()))?;
@@ -112,6 +116,10 @@ impl Object {
             Self::Rule(rule) => Command::DeleteRule(rule.kind, rule.id.clone()),
             Self::Contract(contract) => Command::DeleteContract(contract.id.clone()),
             Self::Config(object) => Command::Config(Box::default(), Box::new(object.removal())),
+            Self::Identity(object) => {
+                let id = object.head().id.clone();
+                Command::Identity(Box::new(IdentityCommand::Delete(object.kind(), id)))
+            }
         }
     }
 
@@ -124,6 +132,7 @@ impl Object {
             Self::Rule(rule) => Record::rule(rule),
             Self::Contract(contract) => Record::contract(contract),
             Self::Config(object) => object.record(),
+            Self::Identity(object) => Record::identity(object),
         }
     }
 
@@ -137,6 +146,7 @@ impl Object {
             Self::Rule(rule) => rule.kind.name(),
             Self::Contract(_) => "contract",
             Self::Config(object) => object.kind(),
+            Self::Identity(object) => object.kind().name(),
         }
     }
 
@@ -150,6 +160,7 @@ impl Object {
             Self::Rule(rule) => format!("{} ({})", rule.name, rule.id),
             Self::Contract(contract) => format!("{} ({})", contract.service, contract.id),
             Self::Config(object) => object.name(),
+            Self::Identity(object) => object.head().name.to_string(),
         }
     }
 
@@ -166,6 +177,7 @@ impl Object {
             Self::Rule(rule) => check_id(&rule.id),
             Self::Contract(contract) => check_contract(contract),
             Self::Config(object) => object.check(),
+            Self::Identity(object) => identity::check::object(object),
         }
     }
 }
@@ -232,6 +244,15 @@ impl ConfigObject {
             Self::Template(template) => template.name.to_string(),
         }
     }
+}
+
+fn read_identity(key: &str, value: &[u8]) -> Result<IdentityObject, ForeignEntry> {
+    let kind = IdentityKind::ALL.into_iter().find(|kind| {
+        let rest = key.strip_prefix(IDENTITIES).and_then(|rest| rest.strip_prefix(kind.name()));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    });
+    let object = IdentityObject::from_value(kind.ok_or(ForeignEntry::Key)?, value);
+    object.map_err(|error| ForeignEntry::Value(error.to_string()))
 }
 
 fn read<T: DeserializeOwned>(value: &[u8]) -> Result<Box<T>, ForeignEntry> {

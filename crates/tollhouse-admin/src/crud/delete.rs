@@ -55,7 +55,7 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             // change row.
             Err(error) if error.is_without_room() => {
                 let actor = auth::caller(&admin.parts.options, request.call);
-                let actor = actor.map_or("", |key| key.name.as_str());
+                let actor = actor.as_ref().map_or("", |key| key.name.as_str());
                 tracing::warn!(
                     path,
                     actor,

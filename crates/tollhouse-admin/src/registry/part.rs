@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
+use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Registry, Rule, RuleKind, ServiceRef};
 
 use crate::limits::WATCHES_MAX;
@@ -31,6 +32,9 @@ pub trait RegistryDialect: fmt::Debug + Send + Sync {
 
     /// Converts a client's report about itself to JSON.
     fn show_client(&self, client: &Client) -> Value;
+
+    /// Whether a password has a hash; takes as long without one. Takes some ten milliseconds.
+    fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool;
 }
 
 /// Addresses on which the registry accepts clients.

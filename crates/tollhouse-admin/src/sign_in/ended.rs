@@ -57,7 +57,7 @@ pub(crate) async fn drop_cookie(admin: &Admin, call: &mut Call) {
     let options = &admin.parts.options;
     let Some(sessions) = &options.sessions else { return };
     // Only a call with a valid cookie and proof causes the index to catch up.
-    let Some(id) = sessions.id_of(&options.keys, call, auth::now_s()) else { return };
+    let Some(id) = sessions.id_of(options, call, auth::now_s()) else { return };
     // An error is ignored: if the store is unreachable, the sign-outs known so far apply.
     let _ = admin.index.catch_up().await;
     if admin.index.contents().has_ended(&id) {

@@ -1,6 +1,7 @@
 //! The registry's objects: writes, reads, lists, watches, and refusals.
 
 use hyper::body::Body as _;
+use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{
     Client, Clock, Keeper, ManualClock, NewRule, Options as RegistryOptions, Rule, RuleKind,
     ServiceKey, ServiceRef,
@@ -43,6 +44,10 @@ impl RegistryDialect for PlainDialect {
     fn show_client(&self, client: &Client) -> Value {
         String::from_utf8_lossy(&client.body).into()
     }
+
+    fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool {
+        hash.is_some_and(|hash| *hash.0 == *password)
+    }
 }
 
 /// Admin API with a registry.
@@ -57,13 +62,14 @@ impl Registered {
         Self::with(options()).await
     }
 
-    async fn with(options: Options) -> Self {
+    pub(super) async fn with(options: Options) -> Self {
         let memory = || tollhouse_store::open(&Location::Memory).expect("memory is there");
         let clock = Clock::Manual(ManualClock::at_ms(1_700_000_000_000));
         let settings = RegistryOptions { clock, salt: Some(7), ..RegistryOptions::default() };
         let (keeper, registry) = Keeper::open(memory(), settings).await.expect("it is empty");
         tokio::spawn(keeper.run(std::future::pending()));
         let part = RegistryPart::new(registry.clone(), Arc::new(PlainDialect));
+        let options = Options { people: Some(registry.clone()), ..options };
         let fixture = Fixture::with_registry(memory(), options, Some(part.clone())).await;
         Self { fixture, registry, part }
     }

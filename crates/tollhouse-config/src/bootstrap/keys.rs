@@ -351,6 +351,10 @@ keys! {
     registry.console_auth: Switch,
         "Whether calls of the console group (`/naming/v1`, `/core/v1`) must send `registry.token` \
          as `X-Polaris-Token`.";
+    registry.auth_rehearsal: Switch,
+        "Whether calls of clients or of the console, as long as they need no token, are checked as \
+         if they did: `/core/v1/auth/rehearsal` lists by caller what would have been refused in \
+         the last day. Set it before `registry.client_auth`.";
     registry.user: Text, "User name for `/core/v1/user/login`.";
     registry.password: OptionalSecret,
         "Password of `registry.user`. By default one is generated on the first start and stored in \

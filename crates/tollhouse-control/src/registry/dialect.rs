@@ -7,6 +7,7 @@ use tollhouse_polaris::json;
 use tollhouse_polaris::registration::computed_id;
 use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
 use tollhouse_polaris::wire::InstanceRequest;
+use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Rule, RuleKind, ServiceRef};
 
 /// Implementation of the Admin API's registry calls for the Polaris dialect.
@@ -42,6 +43,10 @@ impl RegistryDialect for PolarisDialect {
 
     fn show_client(&self, client: &Client) -> Value {
         message_to_json("v1.Client", &client.body)
+    }
+
+    fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool {
+        tollhouse_polaris::is_password(password, hash)
     }
 }
 

@@ -267,7 +267,7 @@ impl Plan {
                 return Ok((Name::Rule(table, id), part.ok_or(ExportRefusal::NoPlace)?));
             }
             Object::Contract(_) => return Err(ExportRefusal::Reported),
-            Object::Config(_) => return Err(ExportRefusal::NoPlace),
+            Object::Config(_) | Object::Identity(_) => return Err(ExportRefusal::NoPlace),
         };
         let part = PARTS.into_iter().find(|part| part.name == table);
         Ok((name, part.ok_or(ExportRefusal::NoPlace)?))
@@ -294,7 +294,7 @@ impl Plan {
             Object::Instance(it) => registered_rows::instance(it, id_of(&it.service)?),
             Object::Rule(rule) => rule_rows::record(rule, self.id_of_target(rule).as_deref())?,
             Object::Contract(_) => return Err(ExportRefusal::Reported),
-            Object::Config(_) => return Err(ExportRefusal::NoPlace),
+            Object::Config(_) | Object::Identity(_) => return Err(ExportRefusal::NoPlace),
         })
     }
 
@@ -368,8 +368,8 @@ fn comparable(object: &Object) -> Value {
         Object::Instance(it) => serde_json::to_value(it),
         Object::Rule(it) => return comparable_rule(it),
         Object::Contract(it) => serde_json::to_value(it),
-        // Configuration files are in no table that is compared.
-        Object::Config(_) => return Value::Null,
+        // Configuration files and users are in no table that is compared.
+        Object::Config(_) | Object::Identity(_) => return Value::Null,
     };
     // Serialization never fails: these types consist of texts, numbers, lists and maps with text
     // keys.
@@ -406,7 +406,7 @@ fn modified_at(object: &Object) -> u64 {
         Object::Instance(it) => it.modified_at,
         Object::Rule(it) => it.modified_at,
         Object::Contract(it) => it.modified_at,
-        Object::Config(_) => 0,
+        Object::Config(_) | Object::Identity(_) => 0,
     }
 }
 

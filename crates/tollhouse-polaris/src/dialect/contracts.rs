@@ -6,6 +6,7 @@ use tollhouse_registry::{Command, Contract, NewContract, Outcome, ServiceKey};
 
 use super::meter::Method;
 use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable, put_code};
+use crate::access::Door;
 use crate::code::Code;
 use crate::date::DateText;
 use crate::registration::hex_digest;
@@ -25,15 +26,17 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::ReportContract);
         let contract = ServiceContract::decode(&*message)?;
-        if let Err(code) = self.admit(caller, None).and_then(|()| check(&contract)) {
+        let admitted = self.admit_any(Door::Client, caller);
+        if let Err(code) = admitted.and_then(|()| check(&contract)) {
             return Ok(timed.end(echo(code, &message)));
         }
         // Copied: the message may be a view into a buffer of many others.
         let new = new_contract(&contract, Bytes::copy_from_slice(&message));
-        let replied = match self.registry.submit(Command::PutContract(Box::new(new))).await {
+        let command = Command::PutContract(Box::new(new));
+        let replied = match self.submit_for(Door::Client, caller, command).await {
             Ok(Outcome::Contract(contract)) => contract_reply(&contract),
             Ok(_) => echo(Code::ExecuteException, &message),
-            Err(refusal) => CallReply::refused(&refusal, response::CONTRACT, &message),
+            Err(failure) => CallReply::failed(&failure, response::CONTRACT, &message),
         };
         Ok(timed.end(replied))
     }
@@ -49,14 +52,19 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::GetContract);
         let asked = ServiceContract::decode(message)?;
-        let id = match self.admit(caller, None).and_then(|()| id_of(&asked)) {
+        let admitted = self.admit_any(Door::Client, caller);
+        let id = match admitted.and_then(|()| id_of(&asked)) {
             Ok(id) => id,
             Err(code) => return Ok(timed.end(echo(code, message))),
         };
         let state = self.registry.state();
-        let replied = match state.contract(&id) {
-            Some(contract) => contract_reply(contract),
-            None => echo(Code::NotFoundResource, message),
+        let Some(contract) = state.contract(&id) else {
+            return Ok(timed.end(echo(Code::NotFoundResource, message)));
+        };
+        let service = contract.service.borrowed();
+        let replied = match self.admit_service(caller, "DiscoverServiceContract", service) {
+            Ok(()) => contract_reply(contract),
+            Err(code) => echo(code, message),
         };
         Ok(timed.end(replied))
     }

@@ -11,10 +11,12 @@ mod routing;
 mod rules;
 mod services;
 
+use tollhouse_registry::identity::Resource;
 use tollhouse_registry::{DEFAULT_NAMESPACE, Revision, ServiceRef};
 
 use super::meter::Method;
 use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable};
+use crate::access::{Door, Gate};
 use crate::code::Code;
 use crate::wire::answer::{discover, put_discover_head, put_revision};
 use crate::wire::write::{put_message, put_nested, put_text_value};
@@ -53,11 +55,44 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Discover);
         let request = DiscoverRequest::parse(message)?;
-        let replied = match self.admit(caller, None) {
+        let replied = match self.admit_question(caller, &request) {
             Ok(()) => self.answer(request, filter),
             Err(code) => refused(&request, code),
         };
         Ok(timed.end(replied))
+    }
+
+    /// Checks a request by the service or namespace that it asks about.
+    fn admit_question(
+        &self,
+        caller: &Caller<'_>,
+        request: &DiscoverRequest<'_>,
+    ) -> Result<(), Code> {
+        if self.access.gate(Door::Client) == Gate::Open {
+            return Ok(());
+        }
+        let state = self.registry.state();
+        let rights = self.rights(&state, Door::Client, caller);
+        rights.admit()?;
+        // Requests without these are refused for what they lack.
+        let (Some(kind), Some(service)) = (Kind::from_number(request.kind), request.service) else {
+            return Ok(());
+        };
+        let name = service.name.unwrap_or_default();
+        let namespace = service.namespace.filter(|namespace| !namespace.is_empty());
+        let function = kind.function();
+        match kind {
+            // All namespaces at once take a right to all.
+            Kind::Services | Kind::Namespaces => {
+                let namespace = namespace.filter(|_| kind == Kind::Services).unwrap_or("*");
+                rights.check(function, &[Resource::namespace(namespace)])
+            }
+            Kind::Nothing => Ok(()),
+            Kind::Instances | Kind::Rules(_) => {
+                let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
+                rights.service(function, ServiceRef { namespace, name })
+            }
+        }
     }
 
     fn answer(&self, request: DiscoverRequest<'_>, filter: HealthFilter) -> CallReply {

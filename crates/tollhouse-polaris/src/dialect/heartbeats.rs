@@ -5,6 +5,7 @@ use tollhouse_registry::LastHeartbeat;
 use super::instances::id_of;
 use super::meter::Method;
 use super::{CallReply, Caller, Dialect, Undecodable, text};
+use crate::access::Door;
 use crate::code::Code;
 use crate::wire::write::{put_flag, put_message, put_nested, put_number, put_signed};
 use crate::wire::{Fields, InstanceRequest, Value};
@@ -28,12 +29,15 @@ impl Dialect {
         message: &[u8],
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchHeartbeat);
-        if let Err(code) = self.admit(caller, None) {
+        if let Err(code) = self.admit_any(Door::Client, caller) {
             timed.end(CallReply::made(code, Vec::new()));
             return Err(Undecodable::Refused(code));
         }
         for item in items(message) {
-            if let Some(id) = beating_id(item?)? {
+            // The answer has no place for a code, so that foreign instances are left out silently.
+            if let Some(id) = beating_id(item?)?
+                && self.admit_beat(caller, &id).is_ok()
+            {
                 self.registry.heartbeat(&id);
             }
         }
@@ -52,7 +56,7 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchGetHeartbeat);
         let mut out = Vec::new();
-        if let Err(code) = self.admit(caller, None) {
+        if let Err(code) = self.admit_any(Door::Client, caller) {
             timed.end(CallReply::made(code, out));
             return Err(Undecodable::Refused(code));
         }
@@ -74,14 +78,17 @@ impl Dialect {
         message: &[u8],
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchDeleteHeartbeat);
-        if let Err(code) = self.admit(caller, None) {
+        if let Err(code) = self.admit_any(Door::Client, caller) {
             let mut out = Vec::new();
             put_number(&mut out, 1, u64::from(code.number()));
             put_message(&mut out, 2, code.info().as_bytes());
             return Ok(timed.end(CallReply::made(code, out)));
         }
         for id in ids(message) {
-            self.registry.forget_heartbeats(id?);
+            let id = id?;
+            if self.admit_beat(caller, id).is_ok() {
+                self.registry.forget_heartbeats(id);
+            }
         }
         Ok(timed.end(CallReply::made(Code::ExecuteSuccess, Vec::new())))
     }

@@ -9,6 +9,7 @@ use tollhouse_registry::{
 
 use super::meter::Method;
 use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable, put_code};
+use crate::access::{Door, Gate};
 use crate::code::Code;
 use crate::registration::{check_lengths, computed_id, new_instance};
 use crate::wire::answer::response;
@@ -27,11 +28,9 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Register);
         let request = InstanceRequest::parse(&message)?;
-        if let Err(code) = self.admit(caller, request.service_token) {
-            return Ok(timed.end(echo(code, &message)));
-        }
+        let caller = caller.with_token(request.service_token);
         let command = Command::Register(Box::new(new_instance(&request)));
-        let replied = match self.registry.submit(command).await {
+        let replied = match self.submit_for(Door::Client, &caller, command).await {
             Ok(Outcome::Instance(instance)) => {
                 let code = Code::ExecuteSuccess;
                 let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL);
@@ -40,7 +39,7 @@ impl Dialect {
                 CallReply::made(code, out)
             }
             Ok(_) => echo(Code::ExecuteException, &message),
-            Err(refusal) => CallReply::refused(&refusal, response::INSTANCE, &message),
+            Err(failure) => CallReply::failed(&failure, response::INSTANCE, &message),
         };
         Ok(timed.end(replied))
     }
@@ -56,8 +55,8 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Deregister);
         let request = InstanceRequest::parse(&message)?;
-        let admitted = self.admit(caller, request.service_token);
-        if let Err(code) = admitted {
+        let caller = caller.with_token(request.service_token);
+        if let Err(code) = self.admit_any(Door::Client, &caller) {
             return Ok(timed.end(echo(code, &message)));
         }
         // If an id is given, the other fields are ignored.
@@ -72,10 +71,10 @@ impl Dialect {
         };
         let has_id = request.id.is_some();
         let command = Command::Deregister(Arc::from(id.as_str()));
-        let replied = match self.registry.submit(command).await {
+        let replied = match self.submit_for(Door::Client, &caller, command).await {
             Ok(_) if has_id => echo(Code::ExecuteSuccess, &message),
             Ok(_) => echo_with_id(Code::ExecuteSuccess, &message, &id),
-            Err(refusal) => CallReply::refused(&refusal, response::INSTANCE, &message),
+            Err(failure) => CallReply::failed(&failure, response::INSTANCE, &message),
         };
         Ok(timed.end(replied))
     }
@@ -87,10 +86,8 @@ impl Dialect {
     pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Heartbeat);
         let request = InstanceRequest::parse(message)?;
-        let code = match self
-            .admit(caller, request.service_token)
-            .and_then(|()| self.beat(&request))
-        {
+        let caller = caller.with_token(request.service_token);
+        let code = match self.beat(&caller, &request) {
             Ok(HeartbeatOutcome::Recorded | HeartbeatOutcome::Tolerated) => Code::ExecuteSuccess,
             Ok(HeartbeatOutcome::Unknown) => Code::NotFoundResource,
             Ok(HeartbeatOutcome::BadId) => Code::InvalidInstanceID,
@@ -99,11 +96,31 @@ impl Dialect {
         Ok(timed.end(echo(code, message)))
     }
 
-    fn beat(&self, request: &InstanceRequest<'_>) -> Result<HeartbeatOutcome, Code> {
-        match request.id {
-            Some(id) => Ok(self.registry.heartbeat(id)),
-            None => Ok(self.registry.heartbeat(&id_of(request)?)),
+    fn beat(
+        &self,
+        caller: &Caller<'_>,
+        request: &InstanceRequest<'_>,
+    ) -> Result<HeartbeatOutcome, Code> {
+        self.admit_any(Door::Client, caller)?;
+        let computed;
+        let id = match request.id {
+            Some(id) => id,
+            None => {
+                computed = id_of(request)?;
+                &computed
+            }
+        };
+        self.admit_beat(caller, id)?;
+        Ok(self.registry.heartbeat(id))
+    }
+
+    /// Checks that a client may keep an instance alive: that it may register the instance.
+    pub(super) fn admit_beat(&self, caller: &Caller<'_>, id: &str) -> Result<(), Code> {
+        if self.access.gate(Door::Client) == Gate::Open {
+            return Ok(());
         }
+        let state = self.registry.state();
+        self.rights(&state, Door::Client, caller).instance("RegisterInstance", id)
     }
 }
 

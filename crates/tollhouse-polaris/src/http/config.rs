@@ -86,7 +86,9 @@ fn remove(call: Removal) -> Route {
 
 fn list(call: &'static ConfigList) -> Route {
     get(move |State(api): State<HttpApi>, request: Request| {
-        console::read(api, call.message, call.keys, request, move |state, query| {
+        let read =
+            console::ReadCall { message: call.message, function: call.function, keys: call.keys };
+        console::read(api, read, request, move |state, query| {
             let fields = (call.find)(state, query)?;
             Ok(Reply::success(call.message, |out| out.extend_from_slice(&fields)))
         })

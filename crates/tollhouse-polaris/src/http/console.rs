@@ -14,11 +14,15 @@ mod together;
 
 use super::HttpApi;
 use super::failure::Failure;
-use super::intake::{CONSOLE_BYTES_MAX, NoBody, RequestBody, json_body, read_with, token};
+use super::intake::{
+    CONSOLE_BYTES_MAX, NoBody, RequestBody, caller, json_body, peer_address, read_with, token,
+};
 use super::language::Language;
 use super::query::Query;
 use super::reply::{BATCH_QUERY, BATCH_WRITE, RESPONSE, Reply};
+use crate::access::Door;
 use crate::code::Code;
+use crate::dialect::Caller;
 use crate::json;
 use crate::schema::descriptors;
 use crate::wire::answer::{put_outcome, put_outcome_with, response};
@@ -135,6 +139,8 @@ impl Plan {
 
 /// A call that reads a list.
 pub(super) struct List {
+    /// Name of the call, as policies name it.
+    pub(super) function: &'static str,
     /// Names of the query parameters that filter the list.
     pub(super) keys: &'static [&'static str],
     /// Function that finds the matching objects.
@@ -153,6 +159,8 @@ pub(super) struct ObjectPage {
 
 /// A call that reads one object.
 pub(super) struct Get {
+    /// Name of the call, as policies name it.
+    pub(super) function: &'static str,
     /// Names of the query parameters that the call supports.
     pub(super) keys: &'static [&'static str],
     /// Function that returns the fields of `v1.Response` other than code and text.
@@ -164,7 +172,7 @@ pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) 
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
     let reply = match request_body(&api, &head, body).await {
-        Ok(body) => write_items(&api, call, &body.bytes).await,
+        Ok(body) => write_items(&api, &caller(&head), call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
         Err(NoBody::Failed(failure)) => Err(failure),
     };
@@ -181,7 +189,7 @@ pub(super) async fn write_one(
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
     let reply = match request_body(&api, &head, body).await {
-        Ok(body) => write_item(&api, call, &body.bytes).await,
+        Ok(body) => write_item(&api, &caller(&head), call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
         Err(NoBody::Failed(failure)) => Err(failure),
     };
@@ -195,17 +203,25 @@ pub(super) async fn request_body(
     head: &Parts,
     body: Body,
 ) -> Result<RequestBody, NoBody> {
-    let admitted = api.access.check_console(token(&head.headers));
+    let admitted = api.dialect.admit_any(Door::Console, &caller(head));
     admitted.map_err(|code| NoBody::Failed(code.into()))?;
     json_body(&api.capacity, &head.headers, body, CONSOLE_BYTES_MAX).await
 }
 
-async fn write_item(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result<Reply, Failure> {
+async fn write_item(
+    api: &HttpApi,
+    caller: &Caller<'_>,
+    call: &'static Write,
+    body: &Bytes,
+) -> Result<Reply, Failure> {
     let read = |body: &[u8]| json::read_kept(&descriptor(call.message), body);
     let item = read_with(&api.capacity, body, read).await?;
     let item = item.map_err(|_| Failure::from(Code::ParseException))?;
     let plan = (call.plan)(&api.registry().state(), &item);
-    let answer = carried_out(api, call, &item, plan).await;
+    if let Ok(plan) = &plan {
+        check_rights(api, caller, std::slice::from_ref(plan).iter())?;
+    }
+    let answer = carried_out(api, caller, call, &item, plan).await;
     let mut bytes = Vec::new();
     answer.put_fields(&mut bytes, call.echo);
     let mut reply = Reply::from_bytes(answer.failure.code, RESPONSE, bytes);
@@ -213,7 +229,24 @@ async fn write_item(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result
     Ok(reply)
 }
 
-async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result<Reply, Failure> {
+/// Refuses a list if the caller may not do all of it.
+fn check_rights<'p>(
+    api: &HttpApi,
+    caller: &Caller<'_>,
+    mut plans: impl Iterator<Item = &'p Plan>,
+) -> Result<(), Failure> {
+    let state = api.registry().state();
+    let rights = api.dialect.rights(&state, Door::Console, caller);
+    plans.try_for_each(|plan| plan.commands.iter().try_for_each(|it| rights.command(it)))?;
+    Ok(())
+}
+
+async fn write_items(
+    api: &HttpApi,
+    caller: &Caller<'_>,
+    call: &'static Write,
+    body: &Bytes,
+) -> Result<Reply, Failure> {
     let read = |body: &[u8]| json::read_list(&descriptor(call.message), body, BATCH_ITEMS_MAX);
     let items = read_with(&api.capacity, body, read)
         .await?
@@ -226,25 +259,28 @@ async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Resul
         let state = api.registry().state();
         items.iter().map(|item| (call.plan)(&state, item)).collect()
     };
+    check_rights(api, caller, plans.iter().flatten())?;
     if call.list == ListMode::Whole && plans.iter().any(Result::is_err) {
         let bad = items.iter().zip(plans).filter_map(|(item, plan)| {
             plan.err().map(|failure| ItemAnswer { failure, echo: call.echo_of(item) })
         });
         return Ok(batch_reply(call, &bad.collect::<Vec<_>>()));
     }
-    let running = items.iter().zip(plans).map(|(item, plan)| carried_out(api, call, item, plan));
+    let running =
+        items.iter().zip(plans).map(|(item, plan)| carried_out(api, caller, call, item, plan));
     Ok(batch_reply(call, &together::all(running.collect()).await))
 }
 
 /// Executes the plan of an item; a failed plan becomes the item's answer.
 async fn carried_out(
     api: &HttpApi,
+    caller: &Caller<'_>,
     call: &Write,
     item: &[u8],
     plan: Result<Plan, Failure>,
 ) -> ItemAnswer {
     match plan {
-        Ok(plan) => run(api, call, item, plan).await,
+        Ok(plan) => run(api, caller, call, item, plan).await,
         Err(failure) => ItemAnswer { failure, echo: call.echo_of(item) },
     }
 }
@@ -266,13 +302,22 @@ impl ItemAnswer {
 }
 
 /// Executes the commands of an item in groups, until one is refused.
-async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer {
+async fn run(
+    api: &HttpApi,
+    caller: &Caller<'_>,
+    call: &Write,
+    item: &[u8],
+    plan: Plan,
+) -> ItemAnswer {
     let mut failure = Failure::from(plan.idle);
     let mut echo = None;
     let mut commands = plan.commands.into_iter();
     loop {
-        let group: Vec<_> =
-            commands.by_ref().take(GROUP_COMMANDS).map(|c| api.registry().submit(c)).collect();
+        let group: Vec<_> = commands
+            .by_ref()
+            .take(GROUP_COMMANDS)
+            .map(|command| api.dialect.submit_for(Door::Console, caller, command))
+            .collect();
         if group.is_empty() {
             break;
         }
@@ -283,8 +328,8 @@ async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer
                 echo = outcomes.last().and_then(|outcome| plan.echo.and_then(|echo| echo(outcome)));
             }
             // Earlier groups are not rolled back; the answer tells why the rest was not done.
-            Err(refusal) => {
-                failure = refusal.into();
+            Err(refused) => {
+                failure = refused;
                 echo = None;
                 break;
             }
@@ -314,7 +359,8 @@ pub(super) async fn list(api: HttpApi, call: &'static List, request: Request) ->
             out.extend_from_slice(&found.fields);
         }))
     };
-    read(api, BATCH_QUERY, call.keys, request, reply).await
+    let read_call = ReadCall { message: BATCH_QUERY, function: call.function, keys: call.keys };
+    read(api, read_call, request, reply).await
 }
 
 /// Answers a call that reads one object.
@@ -323,20 +369,40 @@ pub(super) async fn get(api: HttpApi, call: &'static Get, request: Request) -> R
         let fields = (call.find)(state, query)?;
         Ok(Reply::success(RESPONSE, |out| out.extend_from_slice(&fields)))
     };
-    read(api, RESPONSE, call.keys, request, reply).await
+    let read_call = ReadCall { message: RESPONSE, function: call.function, keys: call.keys };
+    read(api, read_call, request, reply).await
+}
+
+/// A call that reads.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadCall {
+    /// Message type of the answer.
+    pub(super) message: &'static str,
+    /// Name of the call, as policies name it.
+    pub(super) function: &'static str,
+    /// Names of the query parameters that the call supports.
+    pub(super) keys: &'static [&'static str],
 }
 
 /// Runs a query on a blocking thread, because a filter may have to examine all objects.
 pub(super) async fn read(
     api: HttpApi,
-    message: &'static str,
-    keys: &'static [&'static str],
+    call: ReadCall,
     request: Request,
     reply: impl FnOnce(&State, &Query) -> Result<Reply, Failure> + Send + 'static,
 ) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
-    let query = match api.access.check_console(token(request.headers())) {
-        Ok(()) => Query::parse(request.uri().query(), keys),
+    let ReadCall { message, function, keys } = call;
+    let caller = Caller { token: token(request.headers()), address: peer_address(&request) };
+    let viewer = {
+        let state = api.registry().state();
+        api.dialect.rights(&state, Door::Console, &caller).viewer(function)
+    };
+    let query = match viewer {
+        Ok(viewer) => {
+            let query = Query::parse(request.uri().query(), keys);
+            query.map(|query| query.read_by(viewer))
+        }
         Err(code) => Err(code.into()),
     };
     let found = match query {

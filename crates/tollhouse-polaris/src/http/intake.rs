@@ -6,6 +6,7 @@ use super::reply::plain;
 use crate::code::Code;
 use crate::dialect::Caller;
 use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
@@ -36,6 +37,11 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 /// Returns the address of a request's client.
 pub(super) fn address(head: &Parts) -> Option<IpAddr> {
     head.extensions.get::<Peer>().map(|peer| peer.address.ip())
+}
+
+/// Returns the address of the client of a request that is still whole.
+pub(super) fn peer_address(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<Peer>().map(|peer| peer.address.ip())
 }
 
 /// Returns the caller of a request.

@@ -3,11 +3,13 @@
 use super::HttpApi;
 use super::capacity::{CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
-use super::intake::token;
+use super::intake::{caller, peer_address, token};
 use super::language::Language;
 use super::query::{Query, allows};
 use super::reply::{RESPONSE, Reply, plain};
+use crate::access::Door;
 use crate::code::Code;
+use crate::dialect::Caller;
 use crate::v1;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -187,13 +189,22 @@ pub(super) async fn functions() -> Response<Body> {
 pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let failed = |failure: &Failure| Reply::failure(RESPONSE, failure).print(language);
-    let query = match read_query(&api, &request, &["id"]) {
+    let query = match read_query(&api, &request, "DescribeInstanceLastHeartbeat", &["id"]) {
         Ok(query) => query,
         Err(failure) => return failed(&failure),
     };
     let Some(id) = query.get("id") else {
         return failed(&Code::InvalidInstanceID.into());
     };
+    let (head, _) = request.into_parts();
+    let admitted = {
+        let (state, caller) = (api.registry().state(), caller(&head));
+        let rights = api.dialect.rights(&state, Door::Console, &caller);
+        rights.instance("DescribeInstanceLastHeartbeat", id)
+    };
+    if let Err(code) = admitted {
+        return failed(&code.into());
+    }
     let is_registered = api.registry().state().instance(id).is_some();
     let Some(beat) = api.registry().last_heartbeat(id) else {
         let code = if is_registered { Code::NotFoundResource } else { Code::NotFoundInstance };
@@ -209,9 +220,9 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
 }
 
 /// Returns an empty list, for a caller with a token.
-pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
+pub(super) fn nothing(api: &HttpApi, function: &'static str, request: &Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
-    match read_query(api, request, &[]) {
+    match read_query(api, request, function, &[]) {
         Ok(_) => plain(StatusCode::OK, "[]"),
         Err(failure) => Reply::failure(RESPONSE, &failure).print(language),
     }
@@ -224,7 +235,7 @@ const CLIENT_KEYS: &[&str] = &["id", "host", "type", "version"];
 /// The query filters the clients.
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
-    let text = match read_query(&api, &request, CLIENT_KEYS) {
+    let text = match read_query(&api, &request, "DescribeServerConnections", CLIENT_KEYS) {
         Ok(query) => clients_reply(&api, move |clients| reported(clients, &query)).await,
         Err(failure) => Err(failure),
     };
@@ -312,8 +323,15 @@ fn targets_of(clients: Vec<Arc<Client>>, shows: impl Fn(&v1::Client) -> bool) ->
     groups
 }
 
-/// Checks the token, then parses the query.
-fn read_query(api: &HttpApi, request: &Request, keys: &[&str]) -> Result<Query, Failure> {
-    api.access.check_console(token(request.headers()))?;
+/// Checks the caller, then parses the query.
+fn read_query(
+    api: &HttpApi,
+    request: &Request,
+    function: &'static str,
+    keys: &[&str],
+) -> Result<Query, Failure> {
+    let state = api.registry().state();
+    let caller = Caller { token: token(request.headers()), address: peer_address(request) };
+    api.dialect.rights(&state, Door::Console, &caller).check(function, &[])?;
     Query::parse(request.uri().query(), keys)
 }

@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use crate::code::Code;
+use crate::dialect::rights::Viewer;
 use percent_encoding::percent_decode_str;
 
 /// Default and maximum number of items on a page, as in Polaris.
@@ -21,6 +22,8 @@ const LIST_SEPARATOR: char = ',';
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
+    /// Reader of the list, who may see a part of it.
+    pub(super) viewer: Viewer,
 }
 
 /// Offset and maximum size of a page.
@@ -54,7 +57,12 @@ impl Query {
                 None => pairs.push((key, value)),
             }
         }
-        Ok(Self { pairs })
+        Ok(Self { pairs, viewer: Viewer::default() })
+    }
+
+    /// Returns the query with its reader.
+    pub(super) fn read_by(self, viewer: Viewer) -> Self {
+        Self { viewer, ..self }
     }
 
     /// Returns the first value of a key.

@@ -6,7 +6,7 @@ use super::config;
 use super::console::rules::{self, Calls};
 use super::console::{self, Get, List, Write, aliases, contracts, instances, namespaces, services};
 use super::reply::plain;
-use super::{login, maintain, websites};
+use super::{identity, login, maintain, websites};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -30,6 +30,7 @@ pub fn router(api: HttpApi) -> Router {
         .merge(instance_routes())
         .merge(rule_routes())
         .merge(config_routes())
+        .merge(identity::routes())
         .merge(other_routes())
         .fallback(|| async { plain(StatusCode::NOT_FOUND, "404: no such path") })
         .layer(from_fn_with_state(api.clone(), websites::refuse))
@@ -179,8 +180,8 @@ fn other_routes() -> Router<HttpApi> {
             get(|State(api): State<HttpApi>, request: Request| login::status(api, request)),
         )
         .route("/maintain/v1/server/functions", get(maintain::functions))
-        .route("/maintain/v1/leaders", nothing())
-        .route("/maintain/v1/cmdb/info", nothing())
+        .route("/maintain/v1/leaders", nothing("DescribeLeaderElections"))
+        .route("/maintain/v1/cmdb/info", nothing("DescribeCMDBInfo"))
         .route(
             "/maintain/v1/instance/heartbeat",
             get(|State(api): State<HttpApi>, request: Request| {
@@ -194,10 +195,10 @@ fn other_routes() -> Router<HttpApi> {
 }
 
 /// Answers an empty list, because no node leads the others and a CMDB does not exist.
-fn nothing() -> Route {
-    get(
-        |State(api): State<HttpApi>, request: Request| async move { maintain::nothing(&api, &request) },
-    )
+fn nothing(function: &'static str) -> Route {
+    get(move |State(api): State<HttpApi>, request: Request| async move {
+        maintain::nothing(&api, function, &request)
+    })
 }
 
 fn metrics(api: &HttpApi) -> Response<Body> {

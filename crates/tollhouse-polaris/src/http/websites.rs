@@ -32,7 +32,7 @@ fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let headers = request.headers();
     // At a loopback address, clients run on this machine.
     let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
-    let is_known = token(headers).is_some_and(|token| api.access.has(token));
+    let is_known = token(headers).is_some_and(|token| api.dialect.knows(token));
     let (host, origin) = host_and_origin(headers);
     is_local && !is_known && api.hosts.may_be_a_websites(host, origin)
 }

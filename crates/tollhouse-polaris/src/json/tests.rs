@@ -99,7 +99,9 @@ fn every_field_is_printed() {
     let expected = json!({
         "code": null, "info": null, "client": null, "namespace": null, "service": null,
         "instance": null, "routing": null, "alias": null, "rateLimit": null,
-        "circuitBreaker": null, "user": null, "loginResponse": null, "optionSwitch": null,
+        "circuitBreaker": null, "user": null, "userGroup": null, "authStrategy": null,
+        "relation": null, "loginResponse": null, "modifyAuthStrategy": null,
+        "modifyUserGroup": null, "resources": null, "optionSwitch": null,
         "instanceLabels": null, "data": null, "serviceContract": null,
     });
     assert_eq!(response, expected);

@@ -47,6 +47,7 @@ impl MemorySize for Command {
             | Self::EnableRule(_, id, _) => id.len(),
             Self::DeleteService(key) | Self::DeleteAlias(key) => key_bytes(key),
             Self::Config(author, command) => author.len() + command.held_bytes(),
+            Self::Identity(command) => command.held_bytes(),
             Self::Put(object) => object.held_bytes(),
         };
         size_of::<Self>() + long

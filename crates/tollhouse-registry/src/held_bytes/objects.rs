@@ -83,6 +83,7 @@ impl MemorySize for Object {
             Self::Rule(rule) => rule.held_bytes(),
             Self::Contract(contract) => contract.held_bytes(),
             Self::Config(object) => object.held_bytes(),
+            Self::Identity(object) => object.held_bytes(),
         }
     }
 }

@@ -9,10 +9,11 @@ use tollhouse_store::{Entry, Event};
 use crate::alias::Alias;
 use crate::config::{ConfigFileKey, ConfigObject};
 use crate::event::InstanceEvent;
+use crate::identity::{IdentityKind, IdentityObject};
 use crate::instance::{Instance, StoredInstance};
 use crate::journal::{
     ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
-    CONTRACTS, INSTANCES, NAMESPACES, RULES, SERVICES,
+    CONTRACTS, IDENTITIES, INSTANCES, NAMESPACES, RULES, SERVICES,
 };
 use crate::key::ServiceKey;
 use crate::pulse::Pulse;
@@ -22,7 +23,7 @@ use crate::service::Service;
 use super::State;
 
 /// Key prefixes in loading order: an object comes after the objects that it refers to.
-pub(crate) const LOADED: [&str; 11] = [
+pub(crate) const LOADED: [&str; 12] = [
     NAMESPACES,
     SERVICES,
     ALIASES,
@@ -34,6 +35,7 @@ pub(crate) const LOADED: [&str; 11] = [
     CONFIG_RELEASES,
     CONFIG_HISTORY,
     CONFIG_TEMPLATES,
+    IDENTITIES,
 ];
 
 /// An entry that cannot be decoded: damaged, or written by another version.
@@ -99,6 +101,9 @@ impl State {
             self.place_rule(rule);
         } else if key.starts_with(CONTRACTS) {
             self.place_contract(Arc::new(read(entry)?));
+        } else if let Some((kind, _)) = to_identity_key(key) {
+            let object = IdentityObject::from_value(kind, &entry.value);
+            self.place_identity(object.map_err(|error| error.to_string())?);
         } else if let Some(object) = read_config(entry)? {
             self.restore_config(object);
         } else {
@@ -149,6 +154,8 @@ impl State {
             && let Some(kind) = RuleKind::ALL.into_iter().find(|it| it.name() == kind)
         {
             self.remove_rule(kind, id.into());
+        } else if let Some((kind, id)) = to_identity_key(key) {
+            self.remove_identity(kind, id);
         } else {
             self.take_away_config(key);
         }
@@ -204,6 +211,12 @@ fn rank(change: &Event) -> usize {
 fn to_service_key(name: &str) -> Option<ServiceKey> {
     let (namespace, name) = name.split_once('#')?;
     Some(ServiceKey::new(namespace, name))
+}
+
+/// Decodes the key of a user, group, role or policy.
+fn to_identity_key(key: &str) -> Option<(IdentityKind, &str)> {
+    let (kind, id) = key.strip_prefix(IDENTITIES)?.split_once('/')?;
+    Some((IdentityKind::ALL.into_iter().find(|it| it.name() == kind)?, id))
 }
 
 /// Decodes the name of a configuration file after the prefix of a key.

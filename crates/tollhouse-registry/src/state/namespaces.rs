@@ -8,6 +8,7 @@ use crate::check;
 use crate::chunked::Chunked;
 use crate::command::{NamespaceChange, Outcome};
 use crate::held_bytes::{MemoryClass, MemorySize};
+use crate::identity::ResourceKind;
 use crate::instance::Metadata;
 use crate::journal::{Before, Record};
 use crate::limits::NAMESPACES_MAX;
@@ -156,6 +157,8 @@ impl State {
         if !view.config_groups.is_empty() {
             return Err(Refusal::InUse(Noun::ConfigGroup));
         }
+        // Rights to the namespace go with it, so that they do not cover a later one of this name.
+        self.forget_resource(ResourceKind::Namespace, name, change)?;
         self.remove_namespace(name);
         change.journal.delete_namespace(name);
         // Guards against a service or alias that another node has added meanwhile.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod identity;
 mod simulation;
 mod transfer;
 

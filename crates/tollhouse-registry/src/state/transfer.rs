@@ -56,6 +56,7 @@ impl State {
             Object::Rule(rule) => self.take_rule(*rule, change)?,
             Object::Contract(contract) => self.take_contract(*contract, change)?,
             Object::Config(object) => self.take_config(*object, change)?,
+            Object::Identity(object) => self.take_identity(*object, change)?,
         };
         Ok(Outcome::Put(effect))
     }

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use prost::Message;
 use tollhouse_registry::State;
 use tollhouse_registry::config::ConfigRelease;
+use tollhouse_registry::identity::Resource;
 
 use super::super::meter::Method;
 use super::super::{CallReply, Caller, Dialect, Undecodable};
 use super::messages::{self, DATA_KEY_TAG, client_file, is_encrypted, listed_file, some, tag};
 use super::sealing::wrap_key;
 use super::{address_text, client_reply, key_of, labels_of};
+use crate::access::{Door, Gate};
 use crate::answer::Answer;
 use crate::code::Code;
 use crate::failure::Failure;
@@ -37,7 +39,8 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::GetConfigFile);
         let asked = v1::ClientConfigFileInfo::decode(message)?;
-        let reply = match self.admit(caller, None) {
+        let admitted = self.admit_file(caller, "DiscoverConfigFile", &asked);
+        let reply = match admitted {
             Ok(()) => match found(&self.registry.state(), caller, &asked) {
                 Ok(release) => release_reply(&release, asked.public_key.as_deref()),
                 Err(failure) => client_reply(&failure, Some(asked)),
@@ -62,7 +65,9 @@ impl Dialect {
         let namespace = group.namespace.unwrap_or_default();
         let group = group.name.unwrap_or_default();
         let known = asked.revision.unwrap_or_default();
-        let list = self.admit(caller, None).map_err(Failure::from);
+        let named = std::iter::once((namespace.as_str(), group.as_str()));
+        let list = self.admit_groups(caller, "DiscoverConfigFileNames", named);
+        let list = list.map_err(Failure::from);
         let list =
             list.and_then(|()| file_list(&self.registry.state(), &namespace, &group, &known));
         let response = match list {
@@ -96,7 +101,7 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::DiscoverConfig);
         let asked = v1::ConfigDiscoverRequest::decode(message)?;
-        let admitted = self.admit(caller, None).map_err(Failure::from);
+        let admitted = self.admit_discovery(caller, &asked).map_err(Failure::from);
         let answer = admitted.and_then(|()| discovered(&self.registry.state(), caller, &asked));
         let (failure, response) = match answer {
             Ok(response) => {
@@ -112,6 +117,47 @@ impl Dialect {
             ..response
         };
         Ok(timed.end(CallReply::made(failure.code, response.encode_to_vec())))
+    }
+}
+
+impl Dialect {
+    /// Checks a call about a file by its group.
+    pub(super) fn admit_file(
+        &self,
+        caller: &Caller<'_>,
+        function: &'static str,
+        file: &v1::ClientConfigFileInfo,
+    ) -> Result<(), Code> {
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        let (namespace, group) = (text(&file.namespace), text(&file.group));
+        self.admit_groups(caller, function, std::iter::once((&*namespace, &*group)))
+    }
+
+    fn admit_discovery(
+        &self,
+        caller: &Caller<'_>,
+        asked: &v1::ConfigDiscoverRequest,
+    ) -> Result<(), Code> {
+        let empty = v1::ClientConfigFileInfo::default();
+        let file = asked.config_file.as_ref().unwrap_or(&empty);
+        match asked.r#type() {
+            ConfigDiscoverRequestType::ConfigFile => {
+                self.admit_file(caller, "DiscoverConfigFile", file)
+            }
+            ConfigDiscoverRequestType::ConfigFileNames => {
+                self.admit_file(caller, "DiscoverConfigFileNames", file)
+            }
+            ConfigDiscoverRequestType::ConfigFileGroups => {
+                if self.access.gate(Door::Client) == Gate::Open {
+                    return Ok(());
+                }
+                let namespace = file.namespace.as_deref().unwrap_or_default();
+                let state = self.registry.state();
+                let rights = self.rights(&state, Door::Client, caller);
+                rights.check("DiscoverConfigGroups", &[Resource::namespace(namespace)])
+            }
+            ConfigDiscoverRequestType::Unknown => self.admit_any(Door::Client, caller),
+        }
     }
 }
 
@@ -138,10 +184,13 @@ fn release_reply(release: &ConfigRelease, public_key: Option<&str>) -> CallReply
         public_key.filter(|key| !key.is_empty() && is_encrypted(&release.tags))
     {
         let mut file = client_file(release);
-        if let Some(wrapped) = wrap_key(&release.tags, public_key) {
-            file.tags.retain(|tag| tag.key.as_deref() != Some(DATA_KEY_TAG));
-            file.tags.push(tag(DATA_KEY_TAG, &wrapped));
-        }
+        file.tags.retain(|tag| tag.key.as_deref() != Some(DATA_KEY_TAG));
+        // Refused rather than answered with the bare key, which others may see on its way.
+        let Some(wrapped) = wrap_key(&release.tags, public_key) else {
+            let text = "the public key is not an RSA key in base64";
+            return client_reply(&Failure::with(Code::EncryptConfigFileException, text), None);
+        };
+        file.tags.push(tag(DATA_KEY_TAG, &wrapped));
         return client_reply(&code.into(), Some(file));
     }
     let encoded = release.encoded.get_or_encode(|| {

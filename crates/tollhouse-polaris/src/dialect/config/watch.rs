@@ -39,13 +39,28 @@ impl Dialect {
         message: &[u8],
     ) -> Result<CallReply, Undecodable> {
         let asked = v1::ClientWatchConfigFileRequest::decode(message)?;
-        let admitted = self.admit(caller, None).map_err(Failure::from);
+        let admitted = self.admit_watch(caller, &asked).map_err(Failure::from);
         let files = admitted.and_then(|()| watched_files(caller, &asked));
         drop(asked);
         Ok(match files {
             Ok(files) => self.wait_for_change(files).await,
             Err(failure) => client_reply(&failure, None),
         })
+    }
+
+    fn admit_watch(
+        &self,
+        caller: &Caller<'_>,
+        asked: &v1::ClientWatchConfigFileRequest,
+    ) -> Result<(), Code> {
+        let groups = asked.watch_files.iter().map(|file| {
+            let text = |text: &'_ Option<String>| text.as_deref().unwrap_or_default().to_owned();
+            (text(&file.namespace), text(&file.group))
+        });
+        // Watched files are many of few groups.
+        let groups: std::collections::BTreeSet<(String, String)> = groups.collect();
+        let groups = groups.iter().map(|(namespace, group)| (&**namespace, &**group));
+        self.admit_groups(caller, "WatchConfigFile", groups)
     }
 
     async fn wait_for_change(&self, mut files: Vec<WatchedFile>) -> CallReply {

@@ -15,6 +15,7 @@ use super::client_reply;
 use super::format::FormatCheck;
 use super::messages::{ALGORITHM_TAG, DATA_KEY_TAG, ENCRYPTED_TAG, GRAY, label_of, some, tags_of};
 use super::sealing::{AES, DataKey, plain};
+use crate::access::Door;
 use crate::code::Code;
 use crate::failure::Failure;
 use crate::v1;
@@ -25,6 +26,14 @@ pub(crate) enum Overwrite {
     /// Refused unless the writer sends the MD5 of the content that it replaces.
     IfKnown,
     Always,
+}
+
+/// A client's change of one file.
+struct ClientWrite {
+    method: Method,
+    /// Name of the call, as policies name it.
+    function: &'static str,
+    key: ConfigFileKey,
 }
 
 impl Dialect {
@@ -39,7 +48,12 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let file = v1::ConfigFile::decode(message)?;
         let command = || self.file_command(&file, ConfigCommand::CreateFile);
-        Ok(self.client_write(Method::WriteConfigFile, caller, command).await)
+        let call = ClientWrite {
+            method: Method::WriteConfigFile,
+            function: "CreateConfigFile",
+            key: file_key(&file),
+        };
+        Ok(self.client_write(call, caller, command).await)
     }
 
     /// `UpdateConfigFile`.
@@ -53,7 +67,12 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let file = v1::ConfigFile::decode(message)?;
         let command = || self.file_command(&file, ConfigCommand::UpdateFile);
-        Ok(self.client_write(Method::WriteConfigFile, caller, command).await)
+        let call = ClientWrite {
+            method: Method::WriteConfigFile,
+            function: "UpdateConfigFile",
+            key: file_key(&file),
+        };
+        Ok(self.client_write(call, caller, command).await)
     }
 
     /// `PublishConfigFile`.
@@ -67,7 +86,12 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let release = v1::ConfigFileRelease::decode(message)?;
         let command = || self.publication(&release, FormatCheck::Refuse);
-        Ok(self.client_write(Method::PublishConfigFile, caller, command).await)
+        let call = ClientWrite {
+            method: Method::PublishConfigFile,
+            function: "PublishConfigFile",
+            key: release_key(&release),
+        };
+        Ok(self.client_write(call, caller, command).await)
     }
 
     /// `UpsertAndPublishConfigFile`: refused if the file has another content than the client knows.
@@ -81,7 +105,11 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let written = v1::ConfigFilePublishInfo::decode(message)?;
         let timed = self.meter.start(Method::PublishConfigFile);
-        let admitted = self.admit(caller, None).map_err(Failure::from);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (namespace, group) = (text(&written.namespace), text(&written.group));
+        let named = std::iter::once((&*namespace, &*group));
+        let admitted = self.admit_groups(caller, "UpsertAndReleaseConfigFile", named);
+        let admitted = admitted.map_err(Failure::from);
         let command =
             admitted.and_then(|()| self.upsert(&written, Overwrite::IfKnown, FormatCheck::Refuse));
         let failure = match self.try_change(caller, command).await {
@@ -99,12 +127,15 @@ impl Dialect {
 
     async fn client_write(
         &self,
-        method: Method,
+        call: ClientWrite,
         caller: &Caller<'_>,
         command: impl FnOnce() -> Result<ConfigCommand, Failure>,
     ) -> CallReply {
+        let ClientWrite { method, function, key } = call;
         let timed = self.meter.start(method);
-        let admitted = self.admit(caller, None).map_err(Failure::from);
+        // Checked before the command is made, whose refusals tell of the stored file.
+        let group = std::iter::once((&*key.namespace, &*key.group));
+        let admitted = self.admit_groups(caller, function, group).map_err(Failure::from);
         let failure = match self.try_change(caller, admitted.and_then(|()| command())).await {
             Ok(_) => Code::ExecuteSuccess.into(),
             Err(failure) => failure,
@@ -117,17 +148,18 @@ impl Dialect {
         caller: &Caller<'_>,
         command: Result<ConfigCommand, Failure>,
     ) -> Result<ConfigOutcome, Failure> {
-        self.change_config(caller, command?).await
+        self.change_config(Door::Client, caller, command?).await
     }
 
     /// Executes a command in the name of the caller.
     pub(crate) async fn change_config(
         &self,
+        door: Door,
         caller: &Caller<'_>,
         command: ConfigCommand,
     ) -> Result<ConfigOutcome, Failure> {
         let command = Command::Config(self.author(caller), Box::new(command));
-        match self.registry.submit(command).await? {
+        match self.submit_for(door, caller, command).await? {
             Outcome::Config(outcome) => Ok(outcome),
             _ => Err(Code::ExecuteException.into()),
         }

@@ -14,6 +14,19 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the name of the call, as policies name it.
+    pub(super) fn function(self) -> &'static str {
+        match self {
+            Self::Instances | Self::Nothing => "DiscoverInstances",
+            Self::Services | Self::Namespaces => "DiscoverServices",
+            Self::Rules(RuleKind::RateLimit) => "DiscoverRateLimitRule",
+            Self::Rules(RuleKind::CircuitBreaker) => "DiscoverCircuitBreakerRule",
+            Self::Rules(RuleKind::FaultDetector) => "DiscoverFaultDetectRule",
+            Self::Rules(RuleKind::Lane) => "DiscoverLaneRule",
+            Self::Rules(_) => "DiscoverRouterRule",
+        }
+    }
+
     /// Returns the meaning of a type number; `None` if the protocol does not define it.
     pub(super) fn from_number(number: i32) -> Option<Self> {
         Some(match number {

@@ -21,6 +21,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::reply;
+use crate::access::Door;
 use crate::code::Code;
 use crate::dialect::config::messages::{is_encrypted, some, tag};
 use crate::dialect::config::sealing::plain;
@@ -28,7 +29,7 @@ use crate::dialect::config::write::{file_change, file_key};
 use crate::http::HttpApi;
 use crate::http::console::{descriptor, request_body};
 use crate::http::failure::Failure;
-use crate::http::intake::{NoBody, any_body, caller, token};
+use crate::http::intake::{NoBody, any_body, caller};
 use crate::http::language::Language;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
@@ -82,7 +83,7 @@ pub(super) async fn export(api: HttpApi, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
     let archive = match request_body(&api, &head, body).await {
-        Ok(body) => archive_of(&api, &body.bytes).await,
+        Ok(body) => archive_of(&api, &head, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
         Err(NoBody::Failed(failure)) => Err(failure),
     };
@@ -100,12 +101,19 @@ pub(super) async fn export(api: HttpApi, request: Request) -> Response<Body> {
     }
 }
 
-async fn archive_of(api: &HttpApi, body: &[u8]) -> Result<Vec<u8>, Failure> {
+async fn archive_of(api: &HttpApi, head: &Parts, body: &[u8]) -> Result<Vec<u8>, Failure> {
     let request = json::read(&descriptor("v1.ConfigFileExportRequest"), body);
     let request = request.map_err(|_| Failure::from(Code::ParseException))?;
     let request = v1::ConfigFileExportRequest::decode(&*request);
     let request = request.map_err(|_| Failure::from(Code::ParseException))?;
     let state = api.registry().state_full();
+    {
+        let caller = caller(head);
+        let rights = api.dialect.rights(&state, Door::Console, &caller);
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        let mut groups = request.groups.iter();
+        groups.try_for_each(|group| rights.group("ExportConfigFiles", namespace, group))?;
+    }
     let held = api.capacity.hold(2 * FILES_BYTES_MAX).await?;
     let archive = api.capacity.work(move || packed(&state, &request)).await?;
     drop(held);
@@ -178,7 +186,7 @@ fn zipped<'a>(
 pub(super) async fn import(api: HttpApi, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
-    if let Err(code) = api.access.check_console(token(&head.headers)) {
+    if let Err(code) = api.dialect.admit_any(Door::Console, &caller(&head)) {
         return Reply::failure(IMPORT, &code.into()).print(language);
     }
     let reply = match any_body(&api.capacity, body, ARCHIVE_BYTES_MAX).await {
@@ -224,7 +232,7 @@ async fn import_archive(api: &HttpApi, head: &Parts, body: Bytes) -> Result<Repl
         changes.insert(key, file_change(&message, known.as_deref())?);
     }
     let command = ConfigCommand::Import(changes.into_iter().collect());
-    api.dialect.change_config(&caller(head), command).await?;
+    api.dialect.change_config(Door::Console, &caller(head), command).await?;
     Ok(reply(IMPORT, &Code::ExecuteSuccess.into(), &response))
 }
 

@@ -19,6 +19,8 @@ use crate::v1;
 pub(super) struct ConfigList {
     /// Message type of the answer.
     pub(super) message: &'static str,
+    /// Name of the call, as policies name it.
+    pub(super) function: &'static str,
     /// Names of the query parameters that the call supports.
     pub(super) keys: &'static [&'static str],
     /// Function that returns the fields of the answer other than code and text.
@@ -31,6 +33,7 @@ const ORDER_TYPE: &str = "order_type";
 
 pub(super) const GROUPS: ConfigList = ConfigList {
     message: BATCH_QUERY,
+    function: "DescribeConfigFileGroups",
     keys: &[
         "namespace",
         "group",
@@ -46,21 +49,28 @@ pub(super) const GROUPS: ConfigList = ConfigList {
 
 pub(super) const FILES: ConfigList = ConfigList {
     message: BATCH_QUERY,
+    function: "DescribeConfigFiles",
     keys: &["namespace", "group", "name", "tags", ORDER_FIELD, ORDER_TYPE],
     find: files,
 };
 
-pub(super) const FILE: ConfigList =
-    ConfigList { message: RESPONSE, keys: &["namespace", "group", "name"], find: file };
+pub(super) const FILE: ConfigList = ConfigList {
+    message: RESPONSE,
+    function: "DescribeConfigFileRichInfo",
+    keys: &["namespace", "group", "name"],
+    find: file,
+};
 
 pub(super) const RELEASE: ConfigList = ConfigList {
     message: RESPONSE,
+    function: "DescribeConfigFileRelease",
     keys: &["namespace", "group", "file_name", "name", "release_name"],
     find: release,
 };
 
 pub(super) const RELEASES: ConfigList = ConfigList {
     message: BATCH_QUERY,
+    function: "DescribeConfigFileReleases",
     keys: &[
         "namespace",
         "group",
@@ -77,21 +87,28 @@ pub(super) const RELEASES: ConfigList = ConfigList {
 
 pub(super) const VERSIONS: ConfigList = ConfigList {
     message: BATCH_QUERY,
+    function: "DescribeConfigFileReleaseVersions",
     keys: &["namespace", "group", "file_name", "fileName"],
     find: versions,
 };
 
 pub(super) const HISTORY: ConfigList = ConfigList {
     message: BATCH_QUERY,
+    function: "DescribeConfigFileReleaseHistories",
     keys: &["namespace", "group", "name", "endId", "end_id", ORDER_FIELD, ORDER_TYPE],
     find: history,
 };
 
-pub(super) const TEMPLATES: ConfigList =
-    ConfigList { message: BATCH_QUERY, keys: &[], find: templates };
+pub(super) const TEMPLATES: ConfigList = ConfigList {
+    message: BATCH_QUERY,
+    function: "DescribeAllConfigFileTemplates",
+    keys: &[],
+    find: templates,
+};
 
 pub(super) const ALGORITHMS: ConfigList = ConfigList {
     message: "v1.ConfigEncryptAlgorithmResponse",
+    function: "DescribeConfigFiles",
     keys: &[],
     find: |_, _| {
         let algorithms = vec![AES.to_owned()];
@@ -114,6 +131,7 @@ fn groups(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
             && allows(query.get("business"), &group.business)
             && allows(query.get("department"), &group.department)
             && has_file(view)
+            && query.viewer.sees_group(state, &group.key.namespace, &group.key.name)
     });
     let mut groups: Vec<_> = groups.collect();
     order(query, &mut groups, |view| OrderKey {
@@ -162,6 +180,7 @@ fn file(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
     let group = query.required("group", Code::InvalidConfigFileGroupName)?;
     let name = query.required("name", Code::InvalidConfigFileName)?;
+    check_group(state, query, namespace, group)?;
     let view = state.config_file(namespace, group, name).ok_or(Code::NotFoundResource)?;
     let file = view.file.as_ref().ok_or(Code::NotFoundResource)?;
     let response = v1::ConfigResponse {
@@ -179,6 +198,7 @@ fn release(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let group = required("group", "invalid config group")?;
     let name = query.get("file_name").or_else(|| query.get("name"));
     let name = name.ok_or_else(|| Failure::with(Code::BadRequest, "invalid config file name"))?;
+    check_group(state, query, namespace, group)?;
     let view = state.config_file(namespace, group, name);
     let release = view.and_then(|view| {
         let release = match query.get("release_name") {
@@ -268,6 +288,14 @@ fn templates(state: &State, _: &Query) -> Result<Vec<u8>, Failure> {
     Ok(response.encode_to_vec())
 }
 
+/// Refuses a reader who may not see a group.
+fn check_group(state: &State, query: &Query, namespace: &str, group: &str) -> Result<(), Failure> {
+    match query.viewer.sees_group(state, namespace, group) {
+        true => Ok(()),
+        false => Err(Code::NotAllowedAccess.into()),
+    }
+}
+
 fn file_name(query: &Query) -> Option<&str> {
     query.get("file_name").or_else(|| query.get("fileName"))
 }
@@ -289,10 +317,12 @@ fn matching_files<'a>(
 ) -> impl Iterator<Item = &'a Arc<ConfigFileView>> {
     let namespace = query.get("namespace").map(str::to_owned);
     let pattern = query.get(group_key).map(str::to_owned);
+    let viewer = query.viewer.clone();
     let groups = state.config_groups().filter(move |view| {
         let key = &view.group.key;
         namespace.as_deref().is_none_or(|namespace| namespace == &*key.namespace)
             && allows(pattern.as_deref(), &key.name)
+            && viewer.sees_group(state, &key.namespace, &key.name)
     });
     groups.flat_map(|view| view.files())
 }

@@ -6,11 +6,13 @@ use axum::http::Response;
 use axum::http::request::Parts;
 use prost::Message;
 use tollhouse_registry::config::{
-    ConfigCommand, ConfigGroupChange, ConfigOutcome, ConfigTemplate, Dates, ReleaseRef,
+    ConfigCommand, ConfigFileKey, ConfigGroupChange, ConfigOutcome, ConfigTemplate, Dates,
+    ReleaseRef,
 };
 use tollhouse_registry::{Metadata, ServiceKey, State};
 
 use super::{BATCH_WRITE, RESPONSE, reply};
+use crate::access::Door;
 use crate::code::Code;
 use crate::dialect::config::format::FormatCheck;
 use crate::dialect::config::messages;
@@ -18,7 +20,7 @@ use crate::dialect::config::write::{Overwrite, file_key, release_key};
 use crate::http::HttpApi;
 use crate::http::console::{BATCH_ITEMS_MAX, descriptor, request_body};
 use crate::http::failure::Failure;
-use crate::http::intake::{NoBody, caller, read_with, token};
+use crate::http::intake::{NoBody, caller, read_with};
 use crate::http::language::Language;
 use crate::http::query::Query;
 use crate::http::reply::Reply;
@@ -106,10 +108,10 @@ pub(super) async fn batch(api: HttpApi, call: BatchWrite, request: Request) -> R
 pub(super) async fn removal(api: HttpApi, call: Removal, request: Request) -> Response<Body> {
     let (head, _) = request.into_parts();
     let language = Language::from_request(&head);
-    let command = api.access.check_console(token(&head.headers)).map_err(Failure::from);
-    let command = command.and_then(|()| call.command(head.uri.query()));
+    let admitted = api.dialect.admit_any(Door::Console, &caller(&head)).map_err(Failure::from);
+    let command = admitted.and_then(|()| call.command(head.uri.query()));
     let done = match command {
-        Ok(command) => api.dialect.change_config(&caller(&head), command).await,
+        Ok(command) => api.dialect.change_config(Door::Console, &caller(&head), command).await,
         Err(failure) => Err(failure),
     };
     let failure = done.map_or_else(|failure| failure, |_| Code::ExecuteSuccess.into());
@@ -141,14 +143,22 @@ async fn write_single(
         }
         SingleWrite::UpdateFile => {
             let file = v1::ConfigFile::decode(message).map_err(undecodable)?;
+            check_group(api, head, "UpdateConfigFile", &file_key(&file))?;
             api.dialect.file_command(&file, ConfigCommand::UpdateFile)?
         }
         SingleWrite::Publish => {
             let release = v1::ConfigFileRelease::decode(message).map_err(undecodable)?;
+            check_group(api, head, "PublishConfigFile", &release_key(&release))?;
             api.dialect.publication(&release, check)?
         }
         SingleWrite::WriteAndPublish => {
             let written = v1::ConfigFilePublishInfo::decode(message).map_err(undecodable)?;
+            let key = ConfigFileKey::new(
+                written.namespace.as_deref().unwrap_or_default(),
+                written.group.as_deref().unwrap_or_default(),
+                written.file_name.as_deref().unwrap_or_default(),
+            );
+            check_group(api, head, "UpsertAndReleaseConfigFile", &key)?;
             api.dialect.upsert(&written, Overwrite::Always, check)?
         }
         SingleWrite::CreateTemplate => {
@@ -156,9 +166,22 @@ async fn write_single(
             ConfigCommand::CreateTemplate(Box::new(new_template(&template)?))
         }
     };
-    let outcome = api.dialect.change_config(&caller(head), command).await?;
+    let outcome = api.dialect.change_config(Door::Console, &caller(head), command).await?;
     show(&mut response, &api.registry().state(), &outcome);
     Ok(reply(RESPONSE, &Code::ExecuteSuccess.into(), &response))
+}
+
+/// Refuses a call before its command is made, because refusals of the command tell of the stored
+/// file.
+fn check_group(
+    api: &HttpApi,
+    head: &Parts,
+    function: &'static str,
+    key: &ConfigFileKey,
+) -> Result<(), Failure> {
+    let (state, caller) = (api.registry().state(), caller(head));
+    let rights = api.dialect.rights(&state, Door::Console, &caller);
+    Ok(rights.group(function, &key.namespace, &key.group)?)
 }
 
 /// Adds the object that a command wrote.
@@ -202,7 +225,7 @@ async fn write_batch(
     let mut codes = Vec::new();
     for item in items {
         let done = match call.command(item) {
-            Ok(command) => api.dialect.change_config(&caller, command).await,
+            Ok(command) => api.dialect.change_config(Door::Console, &caller, command).await,
             Err(failure) => Err(failure),
         };
         let failure = done.map_or_else(|failure| failure, |_| Code::ExecuteSuccess.into());

@@ -18,8 +18,11 @@ const MESSAGE: &str = "v1.ServiceAlias";
 pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::ALIAS, plan_create);
 pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::ALIAS, plan_update);
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::ALIAS, plan_delete);
-pub(in crate::http) static LIST: List =
-    List { keys: &["alias", "alias_namespace", "service", "namespace", "owner", "id"], find };
+pub(in crate::http) static LIST: List = List {
+    function: "DescribeServiceAliases",
+    keys: &["alias", "alias_namespace", "service", "namespace", "owner", "id"],
+    find,
+};
 
 /// Returns the alias' own name; its namespace defaults to that of the service.
 fn key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
@@ -141,6 +144,7 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
             ("id", &*alias.id),
         ];
         texts.iter().all(|(key, text)| allows(query.get(key), text))
+            && query.viewer.sees_service(state, &alias.target)
     });
     page_of(
         query,

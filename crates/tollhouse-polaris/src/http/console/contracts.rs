@@ -37,6 +37,7 @@ pub(in crate::http) static DELETE_INTERFACES: Write =
     });
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::CONTRACT, plan_delete);
 pub(in crate::http) static LIST: List = List {
+    function: "DescribeServiceContracts",
     keys: &["id", "namespace", "service", "type", "name", "protocol", "version", "brief"],
     find,
 };
@@ -147,6 +148,7 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
             ("version", &*contract.version),
         ];
         texts.iter().all(|(key, text)| allows(query.get(key), text))
+            && query.viewer.sees_service(state, &contract.service)
     });
     page_of(
         query,

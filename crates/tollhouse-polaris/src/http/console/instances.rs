@@ -28,6 +28,7 @@ pub(in crate::http) static DELETE_HOST: Write =
 pub(in crate::http) static ISOLATE_HOST: Write =
     Write::whole(MESSAGE, response::INSTANCE, plan_isolate_host);
 pub(in crate::http) static LIST: List = List {
+    function: "DescribeInstances",
     keys: &[
         "id",
         "service",
@@ -70,8 +71,10 @@ const INSTANCE_KEYS: [&str; 16] = [
     "keys",
     "values",
 ];
-pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
-pub(in crate::http) static LABELS: Get = Get { keys: &["service", "namespace"], find: find_labels };
+pub(in crate::http) static COUNT: List =
+    List { function: "DescribeInstancesCount", keys: &[], find: count };
+pub(in crate::http) static LABELS: Get =
+    Get { function: "DescribeInstanceLabels", keys: &["service", "namespace"], find: find_labels };
 
 /// Decodes an item; fails if a text is not UTF-8.
 fn read(item: &[u8]) -> Result<InstanceRequest<'_>, Failure> {
@@ -305,7 +308,9 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let page = query.page()?;
     let mut found = InstancePage::new(page.offset, page.limit);
     let shows_all = filter.allows_all();
-    for view in filter.services(state) {
+    let mut services = filter.services(state);
+    services.retain(|view| query.viewer.sees_service(state, &view.service.key));
+    for view in services {
         if shows_all {
             found.add(view);
         } else {
@@ -326,8 +331,15 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     Ok(ObjectPage { amount, size: instances.len(), fields })
 }
 
-fn count(state: &State, _: &Query) -> Result<ObjectPage, Failure> {
-    let amount = state.totals().instances.total as usize;
+fn count(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
+    let viewer = &query.viewer;
+    let amount = match viewer.is_unlimited() {
+        true => state.totals().instances.total as usize,
+        false => {
+            let seen = state.services().filter(|it| viewer.sees_service(state, &it.service.key));
+            seen.map(|view| view.counts.total as usize).sum()
+        }
+    };
     Ok(ObjectPage { amount, size: 0, fields: Vec::new() })
 }
 
@@ -337,6 +349,9 @@ fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let name = query.required("service", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
     let found = state.resolve(ServiceRef { namespace, name }).ok_or(Code::NotFoundService)?;
+    if !query.viewer.sees_service(state, &found.view.service.key) {
+        return Err(Code::NotAllowedAccess.into());
+    }
     // Sorted, so that equal states give equal bytes.
     let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for instance in found.view.instances() {

@@ -11,7 +11,8 @@ use crate::wire::answer::response;
 use crate::wire::put_namespace;
 use crate::wire::write::{put_nested, put_text_value};
 use prost::Message;
-use tollhouse_registry::{Command, NamespaceChange, Outcome, State};
+use tollhouse_registry::identity::Resource;
+use tollhouse_registry::{Command, Namespace, NamespaceChange, Outcome, State};
 
 const MESSAGE: &str = "v1.Namespace";
 
@@ -23,8 +24,10 @@ pub(in crate::http) static DELETE: Write =
     Write::one_by_one(MESSAGE, response::NAMESPACE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
     Write::one_by_one(MESSAGE, response::NAMESPACE, plan_token);
-pub(in crate::http) static LIST: List = List { keys: &["name", "owner", "id"], find };
-pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name"], find: find_token };
+pub(in crate::http) static LIST: List =
+    List { function: "DescribeNamespaces", keys: &["name", "owner", "id"], find };
+pub(in crate::http) static GET_TOKEN: Get =
+    Get { function: "DescribeNamespaceToken", keys: &["name"], find: find_token };
 
 fn read(item: &[u8]) -> Result<v1::Namespace, Failure> {
     let namespace = v1::Namespace::decode(item).map_err(|_| Code::ParseException)?;
@@ -94,6 +97,9 @@ fn with_token(outcome: &Outcome) -> Option<Vec<u8>> {
 
 fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let name = query.required("name", Code::InvalidNamespaceName)?;
+    if !query.viewer.sees(state, Resource::namespace(name)) {
+        return Err(Code::NotAllowedAccess.into());
+    }
     let view = state.namespace(name).ok_or(Code::NotFoundNamespace)?;
     let mut out = Vec::new();
     put_nested(&mut out, response::NAMESPACE, |out| {
@@ -103,12 +109,17 @@ fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
+fn namespace_resource(namespace: &Namespace) -> Resource<'_> {
+    Resource { labels: Some(&namespace.metadata), ..Resource::namespace(&namespace.name) }
+}
+
 fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let found = state.namespaces().filter(|view| {
         let namespace = &view.namespace;
         query.allows_any("name", &namespace.name)
             && query.allows_any("owner", &namespace.owners)
             && query.allows_any("id", &namespace.name)
+            && query.viewer.sees(state, namespace_resource(namespace))
     });
     let name_of = |view: &&std::sync::Arc<tollhouse_registry::NamespaceView>| {
         std::sync::Arc::clone(&view.namespace.name)

@@ -28,7 +28,7 @@ pub(in crate::http) struct Calls {
 }
 
 macro_rules! calls {
-    ($($name:ident: $kind:ident, $message:literal, $echo:expr;)*) => {
+    ($($name:ident: $kind:ident, $message:literal, $echo:expr, $function:literal;)*) => {
         $(
             #[doc = concat!("Calls for `", $message, "`.")]
             pub(in crate::http) static $name: Calls = Calls {
@@ -44,23 +44,27 @@ macro_rules! calls {
                 enable: Write::whole($message, $echo, |state, item| {
                     plan_enable(RuleKind::$kind, state, item)
                 }),
-                list: List { keys: KEYS, find: |state, query| find(RuleKind::$kind, state, query) },
+                list: List {
+                    function: $function,
+                    keys: KEYS,
+                    find: |state, query| find(RuleKind::$kind, state, query),
+                },
             };
         )*
     };
 }
 
 calls! {
-    ROUTINGS_V1: RoutingV1, "v1.Routing", response::ROUTING;
-    ROUTE_RULES: Routing, "v1.RouteRule", response::DATA;
-    RATE_LIMIT_RULES: RateLimit, "v1.Rule", response::RATE_LIMIT;
-    CIRCUIT_BREAKERS: CircuitBreaker, "v1.CircuitBreakerRule", response::DATA;
-    FAULT_DETECTORS: FaultDetector, "v1.FaultDetectRule", response::DATA;
-    LANE_GROUPS: Lane, "v1.LaneGroup", response::DATA;
-    LOSSLESS_RULES: Lossless, "v1.LosslessRule", response::DATA;
-    BLOCK_ALLOW_RULES: BlockAllow, "v1.BlockAllowListRule", response::DATA;
-    TRAFFIC_MIRRORINGS: TrafficMirroring, "v1.TrafficMirroring", response::DATA;
-    FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA;
+    ROUTINGS_V1: RoutingV1, "v1.Routing", response::ROUTING, "DescribeRouteRules";
+    ROUTE_RULES: Routing, "v1.RouteRule", response::DATA, "DescribeRouteRules";
+    RATE_LIMIT_RULES: RateLimit, "v1.Rule", response::RATE_LIMIT, "DescribeRateLimitRules";
+    CIRCUIT_BREAKERS: CircuitBreaker, "v1.CircuitBreakerRule", response::DATA, "DescribeCircuitBreakerRules";
+    FAULT_DETECTORS: FaultDetector, "v1.FaultDetectRule", response::DATA, "DescribeFaultDetectRules";
+    LANE_GROUPS: Lane, "v1.LaneGroup", response::DATA, "DescribeLaneGroups";
+    LOSSLESS_RULES: Lossless, "v1.LosslessRule", response::DATA, "DescribeLosslessRules";
+    BLOCK_ALLOW_RULES: BlockAllow, "v1.BlockAllowListRule", response::DATA, "DescribeBlockAllowRules";
+    TRAFFIC_MIRRORINGS: TrafficMirroring, "v1.TrafficMirroring", response::DATA, "DescribeTrafficMirroringRules";
+    FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA, "DescribeFaultInjectionRules";
 }
 
 /// Query parameters that filter rules. The list is equal for all kinds, because consoles send
@@ -193,7 +197,7 @@ fn find(kind: RuleKind, state: &State, query: &Query) -> Result<ObjectPage, Fail
         .iter()
         .flat_map(|kind| state.rules(*kind))
         .filter(|rule| enabled.is_none_or(|enabled| enabled == rule.enabled))
-        .filter(|rule| fits(rule, query))
+        .filter(|rule| fits(rule, query) && query.viewer.sees_rule(state, rule))
         .collect();
     let number = match kind {
         RuleKind::RateLimit => RATE_LIMITS,

@@ -53,11 +53,15 @@ const KEYS: &[&str] = &[
     "cmdb_mod3",
     "platform_id",
 ];
-pub(in crate::http) static LIST: List = List { keys: KEYS, find };
-pub(in crate::http) static ALL: List = List { keys: &["name", "namespace"], find: find_all };
-pub(in crate::http) static COUNT: List = List { keys: KEYS, find: count };
-pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name", "namespace"], find: find_token };
-pub(in crate::http) static GET_OWNER: Get = Get { keys: &["name", "namespace"], find: find_owner };
+pub(in crate::http) static LIST: List = List { function: "DescribeServices", keys: KEYS, find };
+pub(in crate::http) static ALL: List =
+    List { function: "DescribeAllServices", keys: &["name", "namespace"], find: find_all };
+pub(in crate::http) static COUNT: List =
+    List { function: "DescribeServicesCount", keys: KEYS, find: count };
+pub(in crate::http) static GET_TOKEN: Get =
+    Get { function: "DescribeServiceToken", keys: &["name", "namespace"], find: find_token };
+pub(in crate::http) static GET_OWNER: Get =
+    Get { function: "DescribeServiceOwner", keys: &["name", "namespace"], find: find_owner };
 
 /// Checks that a name is present and valid.
 pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure> {
@@ -162,6 +166,9 @@ fn with_token(outcome: &Outcome) -> Option<Vec<u8>> {
 fn named<'a>(state: &'a State, query: &Query) -> Result<&'a Arc<ServiceView>, Failure> {
     let name = query.required("name", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
+    if !query.viewer.sees_service(state, &ServiceKey::new(namespace, name)) {
+        return Err(Code::NotAllowedAccess.into());
+    }
     let found = state.service(ServiceRef { namespace, name });
     found.ok_or_else(|| Code::NotFoundService.into())
 }
@@ -247,7 +254,8 @@ pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
 
 fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let filter = Filter::parse(query)?;
-    let found: Vec<_> = state.services().filter(|view| filter.allows(view)).collect();
+    let sees = |view: &ServiceView| query.viewer.sees_service(state, &view.service.key);
+    let found: Vec<_> = state.services().filter(|view| filter.allows(view) && sees(view)).collect();
     page_of(
         query,
         found,
@@ -266,6 +274,7 @@ fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
         .services()
         .map(|view| &view.service.key)
         .filter(|key| allows(name, &key.name) && allows(namespace, &key.namespace))
+        .filter(|key| query.viewer.sees_service(state, key))
         .collect();
     found.sort();
     let mut fields = Vec::new();
@@ -279,11 +288,12 @@ fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
 }
 
 fn count(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
-    let amount = match query.has_filters() {
+    let amount = match query.has_filters() || !query.viewer.is_unlimited() {
         false => state.totals().services,
         true => {
             let filter = Filter::parse(query)?;
-            state.services().filter(|view| filter.allows(view)).count()
+            let sees = |view: &ServiceView| query.viewer.sees_service(state, &view.service.key);
+            state.services().filter(|view| filter.allows(view) && sees(view)).count()
         }
     };
     Ok(ObjectPage { amount, size: 0, fields: Vec::new() })

@@ -147,7 +147,9 @@ fn what_nobody_could_register_is_refused_and_leaves_nothing() {
                 it.targets.push(ServiceKey::new("", "x"));
                 (Object::Rule(it), Refusal::NamespaceName)
             }
-            Object::Contract(_) | Object::Config(_) => panic!("none is among them"),
+            Object::Contract(_) | Object::Config(_) | Object::Identity(_) => {
+                panic!("none is among them")
+            }
         };
         assert_eq!(put(&mut target, object), Err(expected));
     }

@@ -66,7 +66,9 @@ fn place(object: &Object) -> Option<u8> {
         Object::Rule(_) => Some(1),
         Object::Alias(_) => Some(2),
         Object::Service(_) => Some(3),
-        Object::Namespace(_) | Object::Contract(_) | Object::Config(_) => None,
+        Object::Namespace(_) | Object::Contract(_) | Object::Config(_) | Object::Identity(_) => {
+            None
+        }
     }
 }
 

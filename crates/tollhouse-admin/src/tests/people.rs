@@ -1,0 +1,131 @@
+//! Users of the registry as callers of the Admin API: rights by object, and sessions.
+
+use hyper::header::{COOKIE, SET_COOKIE};
+use tollhouse_registry::Command;
+use tollhouse_registry::identity::{
+    AccessToken, IdentityCommand, IdentityHead, IdentityKind, IdentityObject, IdentityWrite,
+    PasswordHash, Policy, PolicyAction, Principal, ResourceKind, ResourcePattern, User,
+};
+
+use super::registry::{Registered, registry_request};
+use super::*;
+
+fn head(id: &str) -> IdentityHead {
+    IdentityHead { id: id.into(), name: id.into(), ..IdentityHead::default() }
+}
+
+/// Creates a user with a policy for objects of the gateway.
+async fn create(registered: &Registered, id: &str, functions: &[&str], objects: &[&str]) {
+    let token = AccessToken { text: format!("token of {id}").into(), is_enabled: true };
+    let password = PasswordHash(format!("password of {id}").into());
+    let user = User { head: head(id), token, password, ..User::default() };
+    let resources = objects
+        .iter()
+        .map(|text| ResourcePattern { kind: ResourceKind::Gateway, text: (*text).into() });
+    let policy = Policy {
+        head: head(&format!("policy of {id}")),
+        action: PolicyAction::Allow,
+        principals: [Principal::user(id)].into(),
+        resources: resources.collect(),
+        functions: functions.iter().map(|it| (*it).into()).collect(),
+        ..Policy::default()
+    };
+    let writes = vec![IdentityWrite::Create(user.into()), IdentityWrite::Create(policy.into())];
+    let command = Command::Identity(Box::new(IdentityCommand::Write(writes)));
+    registered.registry.submit(command).await.expect("created");
+}
+
+#[tokio::test]
+async fn users_reach_the_objects_that_their_policies_name() {
+    let registered = Registered::new().await;
+    let all = ["DescribeGatewayObjects", "UpdateGatewayObjects"];
+    create(&registered, "team", &all, &["routes/team-*"]).await;
+    create(&registered, "reader", &["DescribeGatewayObjects"], &["*"]).await;
+    create(&registered, "chief", &["AdministerGateway"], &["*"]).await;
+    create(&registered, "nothing", &[], &[]).await;
+    registered.fixture.put("/routes/team-1", &route()).await;
+    registered.fixture.put("/routes/other", &route()).await;
+    let status = async |user: &str, method: &str, path: &str| {
+        let body = if method == "PUT" { route().to_string() } else { String::new() };
+        let mut call = request(method, path, body);
+        let key = format!("token of {user}").parse().expect("it is a value");
+        call.headers_mut().insert("X-API-KEY", key);
+        registered.fixture.send(call).await.status
+    };
+    for (method, path, team, reader, chief) in [
+        ("GET", "/routes/team-1", 200, 200, 200),
+        ("GET", "/routes/other", 401, 200, 200),
+        ("GET", "/routes", 401, 200, 200),
+        ("GET", "/upstreams", 401, 200, 200),
+        ("PUT", "/routes/team-2", 201, 401, 200),
+        ("PUT", "/routes/team-1/../other", 401, 401, 200),
+        ("PUT", "/routes/other", 401, 401, 200),
+        ("POST", "/routes", 401, 401, 400),
+        ("DELETE", "/routes/team-2", 200, 401, 404),
+        ("DELETE", "/routes/other", 401, 401, 200),
+    ] {
+        for (user, expected) in [("team", team), ("reader", reader), ("chief", chief)] {
+            if (method, user) == ("DELETE", "chief") {
+                continue;
+            }
+            assert_eq!(status(user, method, path).await, expected, "{method} {path} by {user}");
+        }
+        assert_eq!(status("nothing", method, path).await, 401, "{method} {path}");
+        assert_eq!(status("stranger", method, path).await, 401, "{method} {path}");
+    }
+    let about_registry = async |user: &str| {
+        let mut call = registry_request("GET", "/namespaces", "");
+        let key = format!("token of {user}").parse().expect("it is a value");
+        call.headers_mut().insert("X-API-KEY", key);
+        registered.fixture.send(call).await.status
+    };
+    assert_eq!((about_registry("team").await, about_registry("reader").await), (401, 200));
+}
+
+#[tokio::test]
+async fn users_sign_in_with_a_password_until_their_token_changes() {
+    let sessions = Some(crate::Sessions::new(b"secret", crate::Encryption::Off));
+    let registered = Registered::with(Options { sessions, ..options() }).await;
+    create(&registered, "alice", &["DescribeGatewayObjects"], &["*"]).await;
+    let send = async |method: &str, path: &str, body: Value, session: Option<(&str, &str)>| {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut call = request(method, path, body);
+        call.headers_mut().remove("X-API-KEY");
+        let (cookie, proof) = session.unwrap_or(("", "1"));
+        for (name, value) in [(COOKIE.as_str(), cookie), ("x-tollhouse-console", proof)] {
+            let name: hyper::header::HeaderName = name.parse().expect("it is a name");
+            call.headers_mut().insert(name, value.parse().expect("it is a value"));
+        }
+        registered.fixture.send(call).await
+    };
+    let login = "/../../console/v1/login";
+    for (name, password) in [("alice", "wrong"), ("absent", "password of alice")] {
+        let body = json!({"name": name, "password": password});
+        assert_eq!(send("POST", login, body, None).await.status, 401, "{name} {password}");
+    }
+    let body = json!({"name": "alice", "password": "password of alice"});
+    let signed_in = send("POST", login, body, None).await;
+    assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    let proof = signed_in.json()["proof"].as_str().expect("a proof").to_owned();
+    let line = signed_in.headers.get(SET_COOKIE).expect("a cookie").to_str().expect("text");
+    let cookie = line.split(';').next().expect("a pair").to_owned();
+    let session = Some((cookie.as_str(), proof.as_str()));
+    let who = send("GET", login, Value::Null, session).await.json();
+    assert_eq!((&who["name"], &who["role"]), (&json!("alice"), &json!("viewer")), "{who}");
+    assert_eq!(send("GET", "/routes", Value::Null, session).await.status, 200);
+    assert_eq!(send("PUT", "/routes/1", route(), session).await.status, 401);
+    let as_another = cookie.replace(".user.alice", ".user.bob");
+    let forged = Some((as_another.as_str(), proof.as_str()));
+    assert_eq!(send("GET", "/routes", Value::Null, forged).await.status, 401);
+
+    let state = registered.registry.state_full();
+    let Some(IdentityObject::User(mut user)) = state.identity_object(IdentityKind::User, "alice")
+    else {
+        panic!("no user");
+    };
+    Arc::make_mut(&mut user).token.text = "new".into();
+    let write = IdentityWrite::Replace(IdentityObject::User(user));
+    let command = Command::Identity(Box::new(IdentityCommand::Write(vec![write])));
+    registered.registry.submit(command).await.expect("replaced");
+    assert_eq!(send("GET", "/routes", Value::Null, session).await.status, 401);
+}

@@ -1,0 +1,606 @@
+//! Rights of callers: the function and the resources of each call, and the decision about them.
+//!
+//! An existing object is covered by policies that name its id or its name. An object that does not
+//! exist yet is covered by policies that name it, or its namespace.
+
+use std::sync::Arc;
+
+use tollhouse_registry::config::{ConfigCommand, ConfigFileKey};
+use tollhouse_registry::identity::{
+    Attempt, IdentityCommand, Principal, Resource, ResourceKind, ResourcePattern,
+};
+use tollhouse_registry::{Command, Outcome, Rule, RuleKind, ServiceKey, ServiceRef, State};
+
+use super::{Caller, Dialect};
+use crate::access::{Door, Gate, Identity, RefusedCall};
+use crate::code::Code;
+use crate::failure::Failure;
+
+/// Functions of rules, by kind: create, update, delete, enable, list.
+type RuleFunctions = [&'static str; 5];
+
+/// Reader of a list, who may see some of its objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Viewer {
+    /// User or group whose policies decide; `None` sees everything.
+    principal: Option<Principal>,
+    function: &'static str,
+}
+
+/// Check of calls of one caller at one door, at one version of the registry.
+pub(crate) struct Rights<'a> {
+    dialect: &'a Dialect,
+    state: &'a State,
+    door: Door,
+    caller: &'a Caller<'a>,
+    /// The caller, or the code that a locked gate answers with; `None` at an open gate.
+    identity: Option<Result<Identity, Code>>,
+}
+
+impl Viewer {
+    /// Whether the reader may see an object.
+    pub(crate) fn sees(&self, state: &State, resource: Resource<'_>) -> bool {
+        let Some(principal) = &self.principal else { return true };
+        let attempt = Attempt { function: self.function, resources: &[resource] };
+        Identity::Member(crate::access::Member {
+            principal: principal.clone(),
+            name: Arc::clone(&principal.id),
+        })
+        .check(state, Door::Console, Some(&attempt))
+        .is_ok()
+    }
+
+    /// Whether the reader sees everything.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.principal.is_none()
+    }
+
+    pub(crate) fn sees_service(&self, state: &State, key: &ServiceKey) -> bool {
+        self.is_unlimited() || self.sees(state, service_resource(state, key.borrowed()))
+    }
+
+    pub(crate) fn sees_group(&self, state: &State, namespace: &str, name: &str) -> bool {
+        if self.is_unlimited() {
+            return true;
+        }
+        let mut digits = String::new();
+        self.sees(state, group_resource(state, namespace, name, &mut digits))
+    }
+
+    pub(crate) fn sees_rule(&self, state: &State, rule: &Rule) -> bool {
+        self.is_unlimited()
+            || self.sees(state, Resource::by_id(rule_resource(rule.kind), &rule.id))
+            || !rule.targets.is_empty()
+                && rule.targets.iter().all(|target| self.sees_service(state, target))
+    }
+}
+
+impl Dialect {
+    /// Starts the check of a call.
+    pub(crate) fn rights<'a>(
+        &'a self,
+        state: &'a State,
+        door: Door,
+        caller: &'a Caller<'a>,
+    ) -> Rights<'a> {
+        let identity = match self.access.gate(door) {
+            Gate::Open => None,
+            Gate::Rehearsed | Gate::Locked => Some(self.access.identify(state, caller.token)),
+        };
+        Rights { dialect: self, state, door, caller, identity }
+    }
+
+    /// Returns whether a token is valid, even while the gates are open.
+    pub(crate) fn knows(&self, token: &str) -> bool {
+        self.access.identify(&self.registry.state(), Some(token)).is_ok()
+    }
+
+    /// Checks that the caller has a valid token, which is all that some calls need.
+    pub(crate) fn admit_any(&self, door: Door, caller: &Caller<'_>) -> Result<(), Code> {
+        if self.access.gate(door) == Gate::Open {
+            return Ok(());
+        }
+        self.rights(&self.registry.state(), door, caller).admit()
+    }
+
+    /// Checks the call of a client about a service.
+    pub(super) fn admit_service(
+        &self,
+        caller: &Caller<'_>,
+        function: &'static str,
+        service: ServiceRef<'_>,
+    ) -> Result<(), Code> {
+        if self.access.gate(Door::Client) == Gate::Open {
+            return Ok(());
+        }
+        self.rights(&self.registry.state(), Door::Client, caller).service(function, service)
+    }
+
+    /// Checks the call of a client about groups of configuration files.
+    pub(super) fn admit_groups<'k>(
+        &self,
+        caller: &Caller<'_>,
+        function: &'static str,
+        groups: impl Iterator<Item = (&'k str, &'k str)>,
+    ) -> Result<(), Code> {
+        if self.access.gate(Door::Client) == Gate::Open {
+            return Ok(());
+        }
+        let state = self.registry.state();
+        let rights = self.rights(&state, Door::Client, caller);
+        rights.admit()?;
+        groups.into_iter().try_for_each(|(namespace, name)| rights.group(function, namespace, name))
+    }
+
+    /// Checks a command, executes it, and gives a user the rights to what it creates.
+    pub(crate) async fn submit_for(
+        &self,
+        door: Door,
+        caller: &Caller<'_>,
+        command: Command,
+    ) -> Result<Outcome, Failure> {
+        let owner = {
+            let state = self.registry.state();
+            let rights = self.rights(&state, door, caller);
+            rights.command(&command)?;
+            rights.member().filter(|_| creates(&state, &command))
+        };
+        let outcome = self.registry.submit(command).await?;
+        if let Some(owner) = owner {
+            self.grant(owner, &outcome).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Adds a created object to the default policy of its creator.
+    async fn grant(&self, owner: Principal, outcome: &Outcome) -> Result<(), Failure> {
+        use tollhouse_registry::config::ConfigOutcome;
+        let pattern = |kind, text: &str| ResourcePattern { kind, text: text.into() };
+        let resources = match outcome {
+            Outcome::Namespace(namespace) => {
+                vec![pattern(ResourceKind::Namespace, &namespace.name)]
+            }
+            Outcome::Service(service) => vec![pattern(ResourceKind::Service, &service.id)],
+            Outcome::Instance(instance) => {
+                let state = self.registry.state();
+                let view = state.service(instance.service.borrowed());
+                view.map(|view| pattern(ResourceKind::Service, &view.service.id))
+                    .into_iter()
+                    .collect()
+            }
+            Outcome::Config(ConfigOutcome::Group(group)) => {
+                vec![pattern(ResourceKind::ConfigGroup, &group.id.to_string())]
+            }
+            Outcome::Config(ConfigOutcome::File(file)) => {
+                let state = self.registry.state();
+                let view = state.config_group(&file.key.namespace, &file.key.group);
+                view.map(|view| pattern(ResourceKind::ConfigGroup, &view.group.id.to_string()))
+                    .into_iter()
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        if resources.is_empty() {
+            return Ok(());
+        }
+        let grant = IdentityCommand::Grant { principals: vec![owner], resources };
+        self.registry.submit(Command::Identity(Box::new(grant))).await?;
+        Ok(())
+    }
+}
+
+/// Whether a command creates an object that policies name.
+fn creates(state: &State, command: &Command) -> bool {
+    match command {
+        Command::Register(new) => {
+            let service = ServiceRef { namespace: &new.namespace, name: &new.service };
+            state.resolve(service).is_none()
+        }
+        Command::CreateNamespace(..) | Command::CreateService(..) => true,
+        Command::Config(_, command) => match &**command {
+            ConfigCommand::CreateGroup(..) => true,
+            ConfigCommand::CreateFile(key, _) | ConfigCommand::WriteAndPublish { key, .. } => {
+                state.config_group(&key.namespace, &key.group).is_none()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl Rights<'_> {
+    /// Returns the stored user or group that calls.
+    pub(crate) fn member(&self) -> Option<Principal> {
+        match &self.identity {
+            Some(Ok(Identity::Member(member))) => Some(member.principal.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the caller is limited by policies.
+    fn is_limited(&self) -> bool {
+        matches!(self.identity, Some(Ok(Identity::Member(_))))
+    }
+
+    /// Checks the token only.
+    pub(crate) fn admit(&self) -> Result<(), Code> {
+        self.judge("", None)
+    }
+
+    /// Checks a call that touches these resources.
+    pub(crate) fn check(
+        &self,
+        function: &'static str,
+        resources: &[Resource<'_>],
+    ) -> Result<(), Code> {
+        self.judge(function, Some(resources))
+    }
+
+    fn judge(
+        &self,
+        function: &'static str,
+        resources: Option<&[Resource<'_>]>,
+    ) -> Result<(), Code> {
+        let result = self.verdict(function, resources);
+        self.settle(result, function, resources.and_then(<[_]>::first))
+    }
+
+    fn verdict(
+        &self,
+        function: &'static str,
+        resources: Option<&[Resource<'_>]>,
+    ) -> Result<(), Code> {
+        let attempt = resources.map(|resources| Attempt { function, resources });
+        match &self.identity {
+            None => Ok(()),
+            Some(Err(code)) => Err(*code),
+            Some(Ok(identity)) => identity.check(self.state, self.door, attempt.as_ref()),
+        }
+    }
+
+    /// Returns the result of a check; at a rehearsed gate a refusal is listed instead.
+    fn settle(
+        &self,
+        result: Result<(), Code>,
+        function: &'static str,
+        resource: Option<&Resource<'_>>,
+    ) -> Result<(), Code> {
+        let access = &self.dialect.access;
+        match result {
+            Err(code) if access.gate(self.door) == Gate::Rehearsed => {
+                let call = RefusedCall {
+                    caller: self.caller_text(),
+                    function: function.to_owned(),
+                    resource: resource.map(resource_text).unwrap_or_default(),
+                    code: code.number(),
+                };
+                access.rehearsal().add(call, self.dialect.registry.now_ms());
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn caller_text(&self) -> String {
+        match &self.identity {
+            Some(Ok(Identity::Member(member))) => member.name.to_string(),
+            Some(Ok(Identity::Account)) => self.dialect.access.account_name().to_owned(),
+            Some(Ok(Identity::Client)) => "client token".to_owned(),
+            Some(Err(_)) | None => self
+                .caller
+                .address
+                .map_or_else(|| "unknown".to_owned(), |it| it.to_canonical().to_string()),
+        }
+    }
+
+    /// Returns the reader of a list.
+    pub(crate) fn viewer(&self, function: &'static str) -> Result<Viewer, Code> {
+        self.check(function, &[])?;
+        // A rehearsed gate shows everything.
+        let is_locked = self.dialect.access.gate(self.door) == Gate::Locked;
+        Ok(Viewer { principal: self.member().filter(|_| is_locked), function })
+    }
+
+    /// Checks a call about a service.
+    pub(crate) fn service(
+        &self,
+        function: &'static str,
+        service: ServiceRef<'_>,
+    ) -> Result<(), Code> {
+        if !self.is_limited() {
+            return self.check(function, &[]);
+        }
+        let resource = service_resource(self.state, service);
+        self.own_or_namespace(function, &resource)
+    }
+
+    /// Checks a call about a group of configuration files.
+    pub(crate) fn group(
+        &self,
+        function: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Code> {
+        if !self.is_limited() {
+            return self.check(function, &[]);
+        }
+        let mut digits = String::new();
+        let resource = group_resource(self.state, namespace, name, &mut digits);
+        self.own_or_namespace(function, &resource)
+    }
+
+    /// Checks a call about an object; one that does not exist yet is covered by its namespace too.
+    fn own_or_namespace(
+        &self,
+        function: &'static str,
+        resource: &Resource<'_>,
+    ) -> Result<(), Code> {
+        let own = self.verdict(function, Some(&[*resource]));
+        let result = match own {
+            Err(_) if resource.id.is_empty() && !self.is_denied(function, resource) => {
+                self.verdict(function, Some(&[Resource::namespace(resource.namespace)]))
+            }
+            own => own,
+        };
+        self.settle(result, function, Some(resource))
+    }
+
+    /// Whether a policy denies a call, rather than none allowing it.
+    fn is_denied(&self, function: &'static str, resource: &Resource<'_>) -> bool {
+        let Some(principal) = self.member() else { return false };
+        let attempt = Attempt { function, resources: &[*resource] };
+        self.state.decide(&principal, &attempt) == tollhouse_registry::identity::Verdict::Denied
+    }
+
+    /// Checks a command by what it changes.
+    pub(crate) fn command(&self, command: &Command) -> Result<(), Code> {
+        if self.identity.is_none() {
+            return Ok(());
+        }
+        let is_client = self.door == Door::Client;
+        match command {
+            Command::Register(new) => {
+                let function = if is_client { "RegisterInstance" } else { "CreateInstances" };
+                self.instance_or_service(
+                    function,
+                    &new.id,
+                    ServiceRef { namespace: &new.namespace, name: &new.service },
+                )
+            }
+            Command::Deregister(id) => {
+                let function = if is_client { "DeregisterInstance" } else { "DeleteInstances" };
+                self.instance(function, id)
+            }
+            Command::UpdateInstance(id, _) => self.instance("UpdateInstances", id),
+            Command::UpdateInstances(ids, _) => {
+                ids.iter().try_for_each(|id| self.instance("UpdateInstances", id))
+            }
+            Command::CreateNamespace(..) => self.check("CreateNamespaces", &[]),
+            Command::UpdateNamespace(name, _) => {
+                self.check("UpdateNamespaces", &[Resource::namespace(name)])
+            }
+            Command::DeleteNamespace(name) => {
+                self.check("DeleteNamespaces", &[Resource::namespace(name)])
+            }
+            Command::CreateService(key, _) => self.service("CreateServices", key.borrowed()),
+            Command::UpdateService(key, _) => self.service("UpdateServices", key.borrowed()),
+            Command::DeleteService(key) => self.service("DeleteServices", key.borrowed()),
+            Command::CreateAlias(alias) => {
+                self.service("CreateServiceAlias", alias.target.borrowed())?;
+                self.service("CreateServiceAlias", alias.key.borrowed())
+            }
+            Command::UpdateAlias(key, what) => {
+                self.alias("UpdateServiceAlias", key)?;
+                let target = what.target.as_ref();
+                target.map_or(Ok(()), |it| self.service("UpdateServiceAlias", it.borrowed()))
+            }
+            Command::DeleteAlias(key) => self.alias("DeleteServiceAliases", key),
+            Command::CreateRule(new) => {
+                self.targets(rule_functions(new.kind)[0], &new.targets, &new.namespace)
+            }
+            Command::UpdateRule(new) => {
+                let function = rule_functions(new.kind)[1];
+                self.rule(function, new.kind, &new.id)?;
+                let before = self.state.rule(new.kind, &new.id);
+                // A rule must not reach further than its editor.
+                if before.is_some_and(|rule| rule.targets == new.targets) {
+                    return Ok(());
+                }
+                self.targets(function, &new.targets, &new.namespace)
+            }
+            Command::DeleteRule(kind, id) => self.rule(rule_functions(*kind)[2], *kind, id),
+            Command::EnableRule(kind, id, _) => self.rule(rule_functions(*kind)[3], *kind, id),
+            Command::PutContract(new) => {
+                let function =
+                    if is_client { "ReportServiceContract" } else { "CreateServiceContracts" };
+                if let Some(stored) = self.state.contract(&new.id) {
+                    self.service(function, stored.service.borrowed())?;
+                }
+                self.service(function, new.service.borrowed())
+            }
+            Command::DeleteContract(id) => match self.state.contract(id) {
+                Some(stored) => self.service("DeleteServiceContracts", stored.service.borrowed()),
+                None => self.check("DeleteServiceContracts", &[]),
+            },
+            Command::Config(_, command) => self.config(command),
+            // Users and policies have checks of their own, and transfers are the account's.
+            Command::Identity(_) | Command::Put(_) => match self.is_limited() {
+                true => Err(Code::NotAllowedAccess),
+                false => self.admit(),
+            },
+        }
+    }
+
+    fn config(&self, command: &ConfigCommand) -> Result<(), Code> {
+        let file = |function, key: &ConfigFileKey| self.group(function, &key.namespace, &key.group);
+        match command {
+            ConfigCommand::CreateGroup(key, _) => {
+                self.group("CreateConfigFileGroup", &key.namespace, &key.name)
+            }
+            ConfigCommand::UpdateGroup(key, _) => {
+                self.group("UpdateConfigFileGroup", &key.namespace, &key.name)
+            }
+            ConfigCommand::DeleteGroup(key) => {
+                self.group("DeleteConfigFileGroup", &key.namespace, &key.name)
+            }
+            ConfigCommand::CreateFile(key, _) => file("CreateConfigFile", key),
+            ConfigCommand::UpdateFile(key, _) => file("UpdateConfigFile", key),
+            ConfigCommand::DeleteFile(key) => file("DeleteConfigFile", key),
+            ConfigCommand::Publish(key, _) => file("PublishConfigFile", key),
+            ConfigCommand::WriteAndPublish { key, .. } => file("UpsertAndReleaseConfigFile", key),
+            ConfigCommand::Rollback(target) => file("RollbackConfigFileReleases", &target.key),
+            ConfigCommand::DeleteRelease(target) => file("DeleteConfigFileReleases", &target.key),
+            ConfigCommand::StopGray(key) => file("StopGrayConfigFileReleases", key),
+            ConfigCommand::CreateTemplate(_) => self.check("CreateConfigFileTemplate", &[]),
+            ConfigCommand::Import(files) if files.is_empty() => {
+                self.check("ImportConfigFiles", &[])
+            }
+            ConfigCommand::Import(files) => {
+                files.iter().try_for_each(|(key, _)| file("ImportConfigFiles", key))
+            }
+        }
+    }
+
+    /// Checks a call about an instance, by its service; a missing instance touches nothing.
+    pub(crate) fn instance(&self, function: &'static str, id: &str) -> Result<(), Code> {
+        match self.state.instance(id).filter(|_| self.is_limited()) {
+            Some(instance) => self.service(function, instance.service.borrowed()),
+            None => self.check(function, &[]),
+        }
+    }
+
+    /// Checks a registration: the service, and that of an instance which it replaces.
+    fn instance_or_service(
+        &self,
+        function: &'static str,
+        id: &str,
+        service: ServiceRef<'_>,
+    ) -> Result<(), Code> {
+        if let Some(instance) = self.state.instance(id).filter(|_| self.is_limited())
+            && instance.service.borrowed() != service
+        {
+            self.service(function, instance.service.borrowed())?;
+        }
+        self.service(function, service)
+    }
+
+    fn alias(&self, function: &'static str, key: &ServiceKey) -> Result<(), Code> {
+        match self.state.alias(key.borrowed()) {
+            Some(alias) => self.service(function, alias.target.borrowed()),
+            None => self.service(function, key.borrowed()),
+        }
+    }
+
+    /// Checks a call about a rule: the rule by its id, or all services that it targets.
+    fn rule(&self, function: &'static str, kind: RuleKind, id: &str) -> Result<(), Code> {
+        if !self.is_limited() {
+            return self.check(function, &[]);
+        }
+        let resource = Resource::by_id(rule_resource(kind), id);
+        let Some(rule) = self.state.rule(kind, id) else {
+            return self.check(function, &[resource]);
+        };
+        if self.verdict(function, Some(&[resource])).is_ok() {
+            return Ok(());
+        }
+        if self.is_denied(function, &resource) {
+            return self.settle(Err(Code::NotAllowedAccess), function, Some(&resource));
+        }
+        self.targets(function, &rule.targets, &rule.namespace)
+    }
+
+    fn targets(
+        &self,
+        function: &'static str,
+        targets: &[ServiceKey],
+        namespace: &str,
+    ) -> Result<(), Code> {
+        if !self.is_limited() {
+            return self.check(function, &[]);
+        }
+        if targets.is_empty() {
+            return self.check(function, &[Resource::namespace(namespace)]);
+        }
+        targets.iter().try_for_each(|target| self.service(function, target.borrowed()))
+    }
+}
+
+fn service_resource<'a>(state: &'a State, service: ServiceRef<'a>) -> Resource<'a> {
+    let ServiceRef { namespace, name } = service;
+    let (id, namespace, name, labels) = match state.resolve(service) {
+        Some(found) => {
+            let service = &found.view.service;
+            let ServiceKey { namespace, name } = &service.key;
+            (&*service.id, &**namespace, &**name, Some(&service.metadata))
+        }
+        None => ("", namespace, name, None),
+    };
+    Resource { kind: ResourceKind::Service, id, namespace, name, labels }
+}
+
+fn group_resource<'a>(
+    state: &'a State,
+    namespace: &'a str,
+    name: &'a str,
+    digits: &'a mut String,
+) -> Resource<'a> {
+    let group = state.config_group(namespace, name).map(|view| &view.group);
+    if let Some(group) = group {
+        *digits = group.id.to_string();
+    }
+    let labels = group.map(|group| &group.metadata);
+    Resource { kind: ResourceKind::ConfigGroup, id: digits, namespace, name, labels }
+}
+
+/// A resource as text, for the list of rehearsed refusals.
+fn resource_text(resource: &Resource<'_>) -> String {
+    if resource.namespace.is_empty() {
+        return resource.name.to_owned();
+    }
+    format!("{}/{}", resource.namespace, resource.name)
+}
+
+fn rule_resource(kind: RuleKind) -> ResourceKind {
+    match kind {
+        RuleKind::RateLimit => ResourceKind::RateLimitRule,
+        RuleKind::CircuitBreaker => ResourceKind::CircuitBreakerRule,
+        RuleKind::FaultDetector => ResourceKind::FaultDetectRule,
+        RuleKind::Lane => ResourceKind::LaneRule,
+        RuleKind::RoutingV1
+        | RuleKind::Routing
+        | RuleKind::NearbyRouting
+        | RuleKind::Lossless
+        | RuleKind::BlockAllow
+        | RuleKind::TrafficMirroring
+        | RuleKind::FaultInjection => ResourceKind::RouteRule,
+    }
+}
+
+/// Returns the names of the calls for a kind of rules. Kinds that Polaris has no names for have
+/// names of their own, so that a right to route rules does not extend to them.
+pub(crate) fn rule_functions(kind: RuleKind) -> &'static RuleFunctions {
+    macro_rules! functions {
+        ($noun:literal) => {
+            &[
+                concat!("Create", $noun),
+                concat!("Update", $noun),
+                concat!("Delete", $noun),
+                concat!("Enable", $noun),
+                concat!("Describe", $noun),
+            ]
+        };
+    }
+    match kind {
+        RuleKind::RoutingV1 | RuleKind::Routing | RuleKind::NearbyRouting => {
+            functions!("RouteRules")
+        }
+        RuleKind::RateLimit => functions!("RateLimitRules"),
+        RuleKind::CircuitBreaker => functions!("CircuitBreakerRules"),
+        RuleKind::FaultDetector => functions!("FaultDetectRules"),
+        RuleKind::Lane => functions!("LaneGroups"),
+        RuleKind::Lossless => functions!("LosslessRules"),
+        RuleKind::BlockAllow => functions!("BlockAllowRules"),
+        RuleKind::TrafficMirroring => functions!("TrafficMirroringRules"),
+        RuleKind::FaultInjection => functions!("FaultInjectionRules"),
+    }
+}

@@ -1,0 +1,123 @@
+//! The console's calls for users, groups, roles and policies: `write` has the changes, `read` the
+//! lists and single objects, `messages` the forms of both.
+
+mod messages;
+mod read;
+mod write;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::Response;
+use axum::routing::{MethodRouter, get, post, put};
+use serde_json::json;
+
+use super::HttpApi;
+use super::console;
+use super::intake::{peer_address, token};
+use super::language::Language;
+use super::reply::{RESPONSE, Reply, plain};
+use crate::access::Door;
+use crate::dialect::Caller;
+use read::IdentityRead;
+use write::IdentityWrite;
+
+type Route = MethodRouter<HttpApi>;
+
+/// Name of the call that lists rehearsed refusals, as policies name it.
+const DESCRIBE_REHEARSAL: &str = "DescribeAuthRehearsal";
+
+/// Routes of all calls.
+pub(super) fn routes() -> Router<HttpApi> {
+    use IdentityWrite as W;
+    let routes = [
+        ("users", list(&read::USERS).merge(post_call(W::CreateUsers))),
+        ("users/delete", post_call(W::DeleteUsers)),
+        ("user", put_call(W::UpdateUser)),
+        ("user/password", put_call(W::UpdatePassword)),
+        ("user/token", list(&read::USER_TOKEN)),
+        ("user/token/status", put_call(W::EnableUserToken)),
+        ("user/token/refresh", put_call(W::ResetUserToken)),
+        ("usergroup", post_call(W::CreateGroup)),
+        ("usergroups", list(&read::GROUPS).merge(put_call(W::UpdateGroups))),
+        ("usergroups/delete", post_call(W::DeleteGroups)),
+        ("usergroup/detail", list(&read::GROUP)),
+        ("usergroup/token", list(&read::GROUP_TOKEN)),
+        ("usergroup/token/status", put_call(W::EnableGroupToken)),
+        ("usergroup/token/refresh", put_call(W::ResetGroupToken)),
+        ("auth/strategy", post_call(W::CreatePolicy)),
+        ("auth/strategy/detail", list(&read::POLICY)),
+        ("auth/strategies", list(&read::POLICIES).merge(put_call(W::UpdatePolicies))),
+        ("auth/strategies/delete", post_call(W::DeletePolicies)),
+        ("auth/principal/resources", list(&read::PRINCIPAL_RESOURCES)),
+        (
+            "roles",
+            list(&read::ROLES).merge(post_call(W::CreateRoles)).merge(put_call(W::UpdateRoles)),
+        ),
+        ("roles/delete", post_call(W::DeleteRoles)),
+        (
+            "auth/rehearsal",
+            get(|State(api): State<HttpApi>, request: Request| rehearsal(api, request)),
+        ),
+    ];
+    routes.into_iter().fold(Router::new(), |router, (path, route)| {
+        router.route(&format!("/core/v1/{path}"), route)
+    })
+}
+
+fn post_call(call: IdentityWrite) -> Route {
+    post(move |State(api): State<HttpApi>, request: Request| write::answer(api, call, request))
+}
+
+fn put_call(call: IdentityWrite) -> Route {
+    put(move |State(api): State<HttpApi>, request: Request| write::answer(api, call, request))
+}
+
+fn list(call: &'static IdentityRead) -> Route {
+    get(move |State(api): State<HttpApi>, request: Request| {
+        let read =
+            console::ReadCall { message: call.message, function: call.function, keys: call.keys };
+        let access = api.dialect.clone();
+        let own = token(request.headers()).map(str::to_owned);
+        console::read(api, read, request, move |state, query| {
+            let reader = read::Reader { access: access.access(), state, token: own.as_deref() };
+            let fields = (call.find)(&reader, query)?;
+            Ok(Reply::success(call.message, |out| out.extend_from_slice(&fields)))
+        })
+    })
+}
+
+/// Lists what locked gates would have refused in the last day, by caller.
+async fn rehearsal(api: HttpApi, request: Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
+    let caller = Caller { token: token(request.headers()), address: peer_address(&request) };
+    let admitted = {
+        let state = api.registry().state();
+        api.dialect.rights(&state, Door::Console, &caller).check(DESCRIBE_REHEARSAL, &[])
+    };
+    if let Err(code) = admitted {
+        return Reply::failure(RESPONSE, &code.into()).print(language);
+    }
+    let access = api.dialect.access();
+    let (entries, dropped) = access.rehearsal().list(api.registry().now_ms());
+    let gate = |door| format!("{:?}", access.gate(door)).to_lowercase();
+    let refused = entries.iter().map(|(call, times)| {
+        json!({
+            "caller": call.caller,
+            "function": call.function,
+            "resource": call.resource,
+            "code": call.code,
+            "count": times.count,
+            "first_ms": times.first_ms,
+            "last_ms": times.last_ms,
+        })
+    });
+    let refused: Vec<_> = refused.collect();
+    let text = json!({
+        "client": gate(Door::Client),
+        "console": gate(Door::Console),
+        "refused": refused,
+        "dropped": dropped,
+    });
+    plain(axum::http::StatusCode::OK, text.to_string())
+}

@@ -143,7 +143,7 @@ impl Access {
         &self.account.token
     }
 
-    /// Refused calls of a rehearsed gate.
+    /// Returns the list of calls that a rehearsed gate would have refused.
     pub(crate) fn rehearsal(&self) -> &Rehearsal {
         &self.rehearsal
     }

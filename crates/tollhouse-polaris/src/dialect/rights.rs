@@ -9,7 +9,9 @@ use tollhouse_registry::config::{ConfigCommand, ConfigFileKey};
 use tollhouse_registry::identity::{
     Attempt, IdentityCommand, Principal, Resource, ResourceKind, ResourcePattern,
 };
-use tollhouse_registry::{Command, Outcome, Rule, RuleKind, ServiceKey, ServiceRef, State};
+use tollhouse_registry::{
+    Command, NewContract, Outcome, Rule, RuleKind, ServiceKey, ServiceRef, State,
+};
 
 use super::{Caller, Dialect};
 use crate::access::{Door, Gate, Identity, RefusedCall};
@@ -410,14 +412,7 @@ impl Rights<'_> {
             }
             Command::DeleteRule(kind, id) => self.rule(rule_functions(*kind)[2], *kind, id),
             Command::EnableRule(kind, id, _) => self.rule(rule_functions(*kind)[3], *kind, id),
-            Command::PutContract(new) => {
-                let function =
-                    if is_client { "ReportServiceContract" } else { "CreateServiceContracts" };
-                if let Some(stored) = self.state.contract(&new.id) {
-                    self.service(function, stored.service.borrowed())?;
-                }
-                self.service(function, new.service.borrowed())
-            }
+            Command::PutContract(new) => self.contract(new),
             Command::DeleteContract(id) => match self.state.contract(id) {
                 Some(stored) => self.service("DeleteServiceContracts", stored.service.borrowed()),
                 None => self.check("DeleteServiceContracts", &[]),
@@ -429,6 +424,18 @@ impl Rights<'_> {
                 false => self.admit(),
             },
         }
+    }
+
+    /// Checks the write of a contract: its service, and that of the contract which it replaces.
+    fn contract(&self, new: &NewContract) -> Result<(), Code> {
+        let function = match self.door {
+            Door::Client => "ReportServiceContract",
+            Door::Console => "CreateServiceContracts",
+        };
+        if let Some(stored) = self.state.contract(&new.id) {
+            self.service(function, stored.service.borrowed())?;
+        }
+        self.service(function, new.service.borrowed())
     }
 
     fn config(&self, command: &ConfigCommand) -> Result<(), Code> {

@@ -103,9 +103,11 @@ fn seen(answer: &Answer, is_read: bool) -> Seen {
     }
 }
 
-#[tokio::test]
-async fn each_console_call_of_the_configuration_centre_has_its_callers() {
-    let (server, tokens) = Server::with_callers().await;
+/// A call of the table, and its outcome by caller.
+type ConsoleCall = (&'static str, String, Value, [Seen; 6]);
+
+#[expect(clippy::too_many_lines, reason = "a table with a row for each call")]
+fn console_calls() -> Vec<ConsoleCall> {
     let file = json!({"namespace": "ns", "group": "group", "name": "app.yaml", "content": "a: 2"});
     let named = json!({"namespace": "ns", "group": "group", "fileName": "app.yaml"});
     let release =
@@ -120,7 +122,7 @@ async fn each_console_call_of_the_configuration_centre_has_its_callers() {
     let lists = [Refused, Refused, Done, Hidden, Done, Done];
     let one = [Refused, Refused, Done, Refused, Done, Done];
     let root = "/config/v1/configfiles";
-    let cases: [(&str, String, Value, [Seen; 6]); 26] = [
+    let cases = [
         (
             "GET",
             "/config/v1/configfilegroups?fileName=app.yaml".into(),
@@ -197,7 +199,13 @@ async fn each_console_call_of_the_configuration_centre_has_its_callers() {
             one,
         ),
     ];
-    for (method, path, body, expected) in &cases {
+    cases.into()
+}
+
+#[tokio::test]
+async fn each_console_call_of_the_configuration_centre_has_its_callers() {
+    let (server, tokens) = Server::with_callers().await;
+    for (method, path, body, expected) in &console_calls() {
         for ((caller, token), expected) in CALLERS.iter().zip(&tokens).zip(expected) {
             server.restore().await;
             let answer = server.send_as(token.as_deref(), (method, path, body)).await;
@@ -212,6 +220,7 @@ async fn each_console_call_of_the_configuration_centre_has_its_callers() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table with a row for each call")]
 #[tokio::test]
 async fn each_client_call_of_the_configuration_centre_has_its_callers() {
     let (server, tokens) = Server::with_callers().await;

@@ -1,4 +1,4 @@
-//! What a running script may see and change of its request, in each phase.
+//! View of the request for a running script, and its changes of it, in each phase.
 //!
 //! The contexts of the plugin contract are borrowed, while the functions of the gateway in a state
 //! live as long as the state. The current context is therefore in a scoped slot of the thread for

@@ -23,7 +23,7 @@ mod time;
 /// Returns the table of all functions.
 ///
 /// # Errors
-/// If there is no memory for it.
+/// If memory is exhausted for it.
 pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>, marks: &Rc<Marks>) -> Result<Table> {
     let host = Host {
         lua: lua.clone(),

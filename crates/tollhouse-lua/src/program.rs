@@ -31,7 +31,7 @@ pub(crate) fn phase_name(phase: FunctionPhase) -> &'static str {
     }
 }
 
-/// Where the functions of a program come from.
+/// Source of the functions of a program.
 #[derive(Debug, Clone)]
 pub(crate) enum Code {
     /// Texts that each return a function, for one phase.

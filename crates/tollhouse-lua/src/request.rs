@@ -1,4 +1,4 @@
-//! What scripts of one request share: context tables, globals, and the answer that they prepare.
+//! Data that scripts of one request share: context tables, globals, and the answer that they prepare.
 
 use std::cell::{Cell, RefCell};
 

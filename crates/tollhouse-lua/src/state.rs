@@ -402,7 +402,7 @@ impl Core {
     /// Returns the state of a new request.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory is exhausted.
     pub(crate) fn new_request(&self) -> Result<Rc<RequestState>, Failure> {
         let ctx: Table = self.new_ctx.call(()).map_err(|error: mlua::Error| failure_of(&error))?;
         let number = self.next_request.get();

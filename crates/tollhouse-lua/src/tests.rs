@@ -1,3 +1,6 @@
+//! Tests of scripts through the harness of plugins: compilers, requests, and other services that
+//! repeat what they are asked.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

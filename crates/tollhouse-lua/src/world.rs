@@ -1,4 +1,4 @@
-//! What all cores share: settings, sources of the folder, dictionaries, and calls of other services.
+//! State that all cores share: settings, sources of the folder, dictionaries, and calls of other services.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

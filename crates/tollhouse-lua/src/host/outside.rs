@@ -1,4 +1,4 @@
-//! What a script waits for: time, other services. The functions note the work; the caller of the
+//! Waits of a script: time, and other services. The functions note the work; the caller of the
 //! run does it.
 
 use std::time::Duration;

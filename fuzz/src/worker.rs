@@ -140,6 +140,7 @@ pub fn settings() -> Settings {
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
+        trace_in_errors: true,
         on_client_half_close: HalfClose::Abort,
         trusted_addresses: None,
         real_ip: RealIp {

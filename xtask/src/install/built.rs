@@ -21,6 +21,8 @@ struct GoTool {
     module: &'static str,
     version: &'static str,
     reason: &'static str,
+    /// Whether its module has `replace` directives, with which `go install` refuses it.
+    has_replacements: bool,
 }
 
 /// Version of both programs of Pebble.
@@ -32,18 +34,21 @@ const GO_TOOLS: &[GoTool] = &[
         module: "github.com/bojand/ghz/cmd/ghz",
         version: "v0.120.0",
         reason: "the load tool of Polaris' published figures, whose configuration files are read",
+        has_replacements: false,
     },
     GoTool {
         name: "helm",
         module: "helm.sh/helm/v3/cmd/helm",
         version: "v3.21.4",
         reason: "renders the chart that is shipped",
+        has_replacements: false,
     },
     GoTool {
         name: "grpcurl",
         module: "github.com/fullstorydev/grpcurl/cmd/grpcurl",
         version: "v1.9.3",
         reason: "a common gRPC client for the shell",
+        has_replacements: false,
     },
     GoTool {
         name: "h2spec",
@@ -51,24 +56,28 @@ const GO_TOOLS: &[GoTool] = &[
         // Later versions are not available through the module proxy.
         version: "v2.2.1+incompatible",
         reason: "a suite of conformance for HTTP/2",
+        has_replacements: false,
     },
     GoTool {
         name: "jaeger",
         module: "github.com/jaegertracing/jaeger/cmd/jaeger",
         version: "v1.76.0",
         reason: "a backend of traces, whose query API shows those of the gateway",
+        has_replacements: true,
     },
     GoTool {
         name: "pebble",
         module: "github.com/letsencrypt/pebble/v2/cmd/pebble",
         version: PEBBLE_VERSION,
         reason: "a certificate authority for tests",
+        has_replacements: false,
     },
     GoTool {
         name: "pebble-challtestsrv",
         module: "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv",
         version: PEBBLE_VERSION,
         reason: "the name server for Pebble",
+        has_replacements: false,
     },
 ];
 
@@ -211,17 +220,32 @@ fn go_manifest(manifest: &str, version: &str) -> Result<String> {
 
 /// Installs a tool unless its current version is installed.
 fn install_go_tool(place: &Place, tool: &GoTool) -> Result<()> {
-    let GoTool { name, module, version, reason } = tool;
+    let GoTool { name, module, version, reason, has_replacements } = tool;
     let stamp = place.root.join(format!("{name}.version"));
     let is_there = std::fs::read_to_string(&stamp).is_ok_and(|found| found == *version);
     if is_there && place.has(name) {
         return Ok(());
     }
     println!("{name}: installing {version}; {reason}");
-    let module = format!("{module}@{version}");
-    shell::capture(&mut place.go(&place.root, &["install", &module]))?;
+    let versioned = format!("{module}@{version}");
+    if *has_replacements {
+        build_in_own_module(place, tool, &versioned)?;
+    } else {
+        shell::capture(&mut place.go(&place.root, &["install", &versioned]))?;
+    }
     std::fs::write(stamp, version)?;
     Ok(())
+}
+
+/// Builds a tool as a dependency of an empty module, for which Go ignores its replacements.
+fn build_in_own_module(place: &Place, tool: &GoTool, versioned: &str) -> Result<()> {
+    let folder = place.root.join("source").join(tool.name);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("go.mod"), "module tollhouse.test/tool\n")?;
+    let program = place.programs().join(tool.name);
+    let program = program.to_str().context("the target folder is not UTF-8")?;
+    shell::capture(&mut place.go(&folder, &["get", versioned]))?;
+    shell::capture(&mut place.go(&folder, &["build", "-o", program, tool.module])).map(drop)
 }
 
 /// Builds the Rust client in a separate target folder, because its dependencies have other versions

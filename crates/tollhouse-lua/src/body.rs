@@ -9,10 +9,11 @@ use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{BodyFilter, FilterFailure, Piece, ResponseContext};
 
 use crate::access::{BODY_VARIABLES, BodyFacts, InBody};
+use crate::failure::Failure;
 use crate::handler;
 use crate::program::{Call, Program};
 use crate::request::RequestState;
-use crate::state::{Core, Failure};
+use crate::state::Core;
 use crate::world::World;
 
 /// Filter of one answer. It runs on the thread of its request, where the state of Lua is.
@@ -54,7 +55,7 @@ impl LuaBody {
     }
 
     fn run(&self, input: &[u8], piece: Piece, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let gone = || Failure::Error("the state of the request is on another thread".to_owned());
         let request: Rc<RequestState> = core.request(self.request).ok_or_else(gone)?;
         let loaded = core.loaded(&self.program)?;

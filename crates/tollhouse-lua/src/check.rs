@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use mlua::{Table, Value};
 
+use crate::failure::Failure;
 use crate::look::{MODULE, uses};
 use crate::program::{Code, Loaded, Program};
-use crate::state::{Core, Failure};
+use crate::state::Core;
 use crate::world::World;
 
 /// Length of one text, in bytes.

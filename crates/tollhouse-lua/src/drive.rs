@@ -7,9 +7,11 @@ use mlua::{MultiValue, Table, Thread, Value};
 use tollhouse_plugin::{BodyError, RequestContext};
 
 use crate::access::{InRequest, NoRequest};
+use crate::failure::{Failure, failure_of};
 use crate::program::Program;
+use crate::progress::{Outcome, Progress, Wait};
 use crate::request::RequestState;
-use crate::state::{Core, Failure, Outcome, Progress, Wait, failure_of};
+use crate::state::Core;
 use crate::world::{HttpReply, RedisReply};
 
 /// Length of a request body that a script reads by default, in bytes.

@@ -14,10 +14,12 @@ use tollhouse_plugin::{
 use crate::access::{InLog, InResponse};
 use crate::body::{LuaBody, NoBody};
 use crate::drive::Running;
+use crate::failure::{Failure, failure_of};
 use crate::json::from_lua;
 use crate::program::{Call, Loaded, Program};
+use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
-use crate::state::{Core, Failure, Outcome, Progress};
+use crate::state::Core;
 use crate::world::World;
 
 /// `ngx.OK` and `ngx.DECLINED`: the phase ends, and the request goes on.
@@ -43,7 +45,7 @@ impl ScriptHandler {
         cx: &mut RequestContext<'_>,
         phase: &'static str,
     ) -> Result<Option<(Running, MultiValue)>, Failure> {
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
         let Some(call) = loaded.call(phase) else { return Ok(None) };
         let request = match cx.shared::<RequestSlot>() {
@@ -184,7 +186,7 @@ fn append(running: &Running, value: &Value, out: &mut Vec<u8>) -> Result<(), Fai
         }
         other => {
             let text = other.to_string();
-            out.extend(text.map_err(|error| crate::state::failure_of(&error))?.into_bytes());
+            out.extend(text.map_err(|error| failure_of(&error))?.into_bytes());
         }
     }
     Ok(())
@@ -196,7 +198,7 @@ impl ScriptHandler {
         if !self.phases.intersects(Phases::RESPONSE) {
             return Ok(());
         }
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
         let (header, filters) = (loaded.call("header_filter"), self.filters_body);
         if header.is_none() && !filters {
@@ -224,7 +226,7 @@ impl ScriptHandler {
     }
 
     fn on_log(&self, cx: &mut LogContext<'_>) -> Result<(), Failure> {
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
         let Some(call) = loaded.call("log") else { return Ok(()) };
         let request = match cx.shared::<RequestSlot>() {
@@ -402,7 +404,7 @@ impl Handler for Preceded {
 
 impl Preceded {
     fn run_on_answer(&self, cx: &mut ResponseContext<'_>) -> Result<(), Failure> {
-        let core = Core::of(&self.before.world)?;
+        let core = Core::for_thread(&self.before.world)?;
         let loaded = core.loaded(&self.before.program)?;
         let Some(call) = loaded.call("access") else { return Ok(()) };
         let request = match cx.shared::<RequestSlot>() {

@@ -19,9 +19,11 @@ use tollhouse_plugin::{
 };
 
 use crate::access::{InMatching, InRequest};
+use crate::failure::{Failure, failure_of};
 use crate::handler::{Preceded, ScriptHandler};
 use crate::program::{Code, Program, phase_name};
-use crate::state::{Core, Failure, Outcome};
+use crate::progress::Outcome;
+use crate::state::Core;
 use crate::world::World;
 
 pub use crate::folder::{FolderError, read_folder};
@@ -31,6 +33,7 @@ mod access;
 mod body;
 mod check;
 mod drive;
+mod failure;
 mod folder;
 mod handler;
 mod host;
@@ -40,7 +43,9 @@ mod look;
 mod lua_pattern;
 mod own;
 mod program;
+mod progress;
 mod request;
+mod shared;
 mod state;
 mod timers;
 mod world;
@@ -145,11 +150,11 @@ struct Filter {
 
 impl Filter {
     fn run(&self, request: &dyn Lookup) -> Result<bool, Failure> {
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
         let Some(function) = loaded.each("filter").first() else { return Ok(false) };
         let state = core.new_request()?;
-        let vars: Value = state.ctx.raw_get("var").map_err(|error| state::failure_of(&error))?;
+        let vars: Value = state.ctx.raw_get("var").map_err(|error| failure_of(&error))?;
         let mut access = InMatching(request);
         let program = Some(&self.program);
         match core.run_now(&mut access, Some(&state), program, function, vars)? {
@@ -183,9 +188,9 @@ impl Exits {
         cx: &mut RequestContext<'_>,
         answer: &Answer<'_>,
     ) -> Result<Answer<'static>, Failure> {
-        let core = Core::of(&self.world)?;
+        let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
-        let failed = |error: mlua::Error| state::failure_of(&error);
+        let failed = |error: mlua::Error| failure_of(&error);
         let request = core.new_request()?;
         let mut values = self.values_of(&core, answer).map_err(failed)?;
         for function in loaded.each("exit") {
@@ -235,7 +240,7 @@ impl Exits {
         answer: &Answer<'_>,
         [code, body, headers]: [Value; 3],
     ) -> Result<Answer<'static>, Failure> {
-        let failed = |error: mlua::Error| state::failure_of(&error);
+        let failed = |error: mlua::Error| failure_of(&error);
         let status = match code {
             Value::Integer(code) => u16::try_from(code).ok(),
             Value::Number(code) => Some(code as u16),

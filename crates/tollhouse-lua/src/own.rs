@@ -6,10 +6,11 @@ use mlua::{Function, Value};
 use tollhouse_plugin::{ConfError, ForeignPlugin, PluginType, Scope};
 
 use crate::check;
+use crate::failure::{Failure, failure_of};
 use crate::handler::ScriptHandler;
 use crate::json::{from_lua, to_lua};
 use crate::program::{Code, Program};
-use crate::state::{Core, Failure, failure_of};
+use crate::state::Core;
 use crate::world::World;
 use crate::{Lua, conf_error};
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mlua::{Function, Table, Value};
 use tollhouse_plugin::{FunctionPhase, Phases};
 
+use crate::failure::{Failure, failure_of};
 use crate::json::to_lua;
 use crate::look::may_wait;
-use crate::state::{Core, Failure, failure_of};
+use crate::state::Core;
 
 /// Phases by their names in modules.
 pub(crate) const PHASE_NAMES: [(&str, Phases); 6] = [

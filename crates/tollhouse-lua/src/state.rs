@@ -1,96 +1,36 @@
 //! State of Lua on one core: its environment, its limits, and the runs of functions.
 //!
-//! A thread makes a state when the first script of a [`World`] runs on it. Functions run in
-//! coroutines that are used again. A function that waits leaves a [`Wait`] behind and yields; the
-//! caller does the work on the worker's executor and resumes it.
+//! A thread makes a state when the first script of a [`World`](crate::world::World) runs on it.
+//! Functions run in coroutines that are used again. A function that waits leaves a
+//! [`Wait`](crate::progress::Wait) behind and yields; the caller does the work on the worker's
+//! executor and resumes it.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use mlua::chunk::ChunkMode;
 use mlua::thread::ThreadStatus;
-use mlua::{
-    Function, HookTriggers, LightUserData, Lua, LuaOptions, MultiValue, StdLib, Table, Thread,
-    Value, VmState,
-};
+use mlua::{Function, Lua, MultiValue, Table, Thread, Value};
 
 use crate::access::{Access, CURRENT, NoRequest};
-use crate::host;
+use crate::failure::{Failure, failure_of};
 use crate::json::Marks;
-use crate::limits::{Budget, HOOK_INSTRUCTIONS, LimitReached};
+use crate::limits::LimitReached;
 use crate::program::{Loaded, Program};
+use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
-use crate::world::{HttpCall, RedisCall, World};
+use crate::shared::Shared;
+
+mod build;
 
 /// Idle coroutines that a state keeps.
 const PUMPS_MAX: usize = 64;
 
-/// Memory of the libraries and the environment, which is added to the configured limit.
-const BASE_BYTES: usize = 2 << 20;
-
-/// Why a function has no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
-    #[error("the script ran too long without a wait; the limit is 4 ms of processor time")]
-    Limit,
-    #[error("the script has used up the memory of its core (scripting.memory)")]
-    Memory,
-    #[error("{0}")]
-    Error(String),
-}
-
-/// Outcome of a run.
-pub(crate) enum Outcome {
-    /// The function returned these values.
-    Returned(MultiValue),
-    /// The script called `ngx.exit` or answered in another way, with this code.
-    Exited(i64),
-}
-
-/// Work that a script waits for.
-pub(crate) enum Wait {
-    Sleep(Duration),
-    /// Reads the request body, of at most this many bytes.
-    Body(Option<u64>),
-    Http(HttpCall),
-    Redis(RedisCall),
-}
-
-/// Purpose of a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Serves,
-    Checks,
-}
-
-/// A run that ended or waits.
-pub(crate) enum Progress {
-    Ended(Outcome),
-    Waits(Wait),
-}
-
-/// State that the functions of the gateway share with the code that starts runs.
-pub(crate) struct Shared {
-    pub(crate) world: Arc<World>,
-    pub(crate) budget: Budget,
-    pub(crate) wait: RefCell<Option<Wait>>,
-    pub(crate) exit: Cell<Option<i64>>,
-    pub(crate) request: RefCell<Option<Rc<RequestState>>>,
-    pub(crate) program: RefCell<Option<Arc<Program>>>,
-    pub(crate) timers: Cell<usize>,
-    core: RefCell<std::rc::Weak<Core>>,
-}
-
-impl Shared {
-    /// Returns the core that this state belongs to.
-    pub(crate) fn core(&self) -> Option<Rc<Core>> {
-        self.core.borrow().upgrade()
-    }
-}
+/// Functions of programs by the numbers of the programs.
+type LoadedPrograms = HashMap<u64, (Weak<Program>, Rc<Loaded>)>;
 
 /// State of one core.
 pub(crate) struct Core {
@@ -111,101 +51,12 @@ pub(crate) struct Core {
     pub(crate) libraries: Table,
     pub(crate) modules: Table,
     own_modules: RefCell<HashMap<String, Option<Value>>>,
-    loaded: RefCell<HashMap<u64, (Weak<Program>, Rc<Loaded>)>>,
+    loaded: RefCell<LoadedPrograms>,
     next_request: Cell<u64>,
     requests: RefCell<HashMap<u64, std::rc::Weak<RequestState>>>,
 }
 
-thread_local! {
-    static CORES: RefCell<Vec<(Weak<World>, Rc<Core>)>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Core {
-    /// Returns the state of this thread, and makes it if it does not exist.
-    ///
-    /// # Errors
-    /// If the memory limit is too small for the libraries.
-    pub(crate) fn of(world: &Arc<World>) -> Result<Rc<Core>, Failure> {
-        let found = CORES.with_borrow(|cores| {
-            let same = |(other, _): &&(Weak<World>, Rc<Core>)| other.as_ptr() == Arc::as_ptr(world);
-            cores.iter().find(same).map(|(_, core)| Rc::clone(core))
-        });
-        if let Some(core) = found {
-            return Ok(core);
-        }
-        let core = Core::build(world, Use::Serves).map_err(|error| failure_of(&error))?;
-        CORES.with_borrow_mut(|cores| {
-            cores.retain(|(world, _)| world.strong_count() > 0);
-            cores.push((Arc::downgrade(world), Rc::clone(&core)));
-        });
-        Ok(core)
-    }
-
-    /// Makes a state that no other code uses, for checks.
-    ///
-    /// # Errors
-    /// If the libraries cannot be loaded.
-    pub(crate) fn trial(world: &Arc<World>) -> Result<Rc<Core>, Failure> {
-        Self::build(world, Use::Checks).map_err(|error| failure_of(&error))
-    }
-
-    fn build(world: &Arc<World>, purpose: Use) -> mlua::Result<Rc<Core>> {
-        // Without `jit`, everything is interpreted: compiled code would call no hook.
-        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::BIT;
-        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_memory_limit(world.settings.memory_bytes + BASE_BYTES)?;
-        let shared = Rc::new(Shared {
-            world: Arc::clone(world),
-            budget: Budget::new(),
-            wait: RefCell::default(),
-            exit: Cell::new(None),
-            request: RefCell::default(),
-            program: RefCell::default(),
-            timers: Cell::new(0),
-            core: RefCell::default(),
-        });
-        let marks = Rc::new(Marks { array: lua.create_table()? });
-        let host = host::table(&lua, &shared, &marks)?;
-        let text = |name: &str, text: &'static str| {
-            lua.load(text).set_mode(ChunkMode::Text).set_name(format!("={name}")).into_function()
-        };
-        let parts: Table = text("prelude", include_str!("prelude.lua"))?.call(host.clone())?;
-        let tools: Table = text("modules", include_str!("modules.lua"))?.call((host, &parts))?;
-        let done = Value::LightUserData(LightUserData(
-            std::ptr::from_ref::<Shared>(&*shared).cast_mut().cast(),
-        ));
-        let hooked = Rc::clone(&shared);
-        lua.set_global_hook(
-            HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS),
-            move |_, _| {
-                hooked.budget.charge(u64::from(HOOK_INSTRUCTIONS));
-                Ok(VmState::Continue)
-            },
-        )?;
-        let make_pump: Function = tools.get("pump")?;
-        let core = Rc::new(Core {
-            is_trial: purpose == Use::Checks,
-            environment: parts.get("environment")?,
-            base: parts.get("base")?,
-            libraries: parts.get("libraries")?,
-            modules: tools.get("modules")?,
-            new_ctx: tools.get("new_ctx")?,
-            run_all: tools.get("run")?,
-            pump: make_pump.call(&done)?,
-            done,
-            idle: RefCell::default(),
-            own_modules: RefCell::default(),
-            loaded: RefCell::default(),
-            next_request: Cell::new(1),
-            requests: RefCell::default(),
-            lua,
-            shared,
-            marks,
-        });
-        *core.shared.core.borrow_mut() = Rc::downgrade(&core);
-        Ok(core)
-    }
-
     /// Compiles a text in an environment of its own.
     ///
     /// # Errors
@@ -457,26 +308,4 @@ impl Drop for Running<'_> {
 /// has one.
 fn chunk_name(name: &str, text: &str) -> String {
     if name.is_empty() { text.replace('\0', " ") } else { format!("={name}") }
-}
-
-pub(crate) fn failure_of(error: &mlua::Error) -> Failure {
-    match error {
-        mlua::Error::MemoryError(_) => Failure::Memory,
-        mlua::Error::CallbackError { cause, .. } => failure_of(cause),
-        other => {
-            let text = text_of(other);
-            if text.ends_with("not enough memory") { Failure::Memory } else { Failure::Error(text) }
-        }
-    }
-}
-
-/// Returns the first line of an error, without the name of its kind.
-pub(crate) fn text_of(error: &mlua::Error) -> String {
-    let text = match error {
-        mlua::Error::CallbackError { cause, .. } => return text_of(cause),
-        mlua::Error::RuntimeError(text) | mlua::Error::MemoryError(text) => text.clone(),
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
-        other => other.to_string(),
-    };
-    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -3,11 +3,11 @@
 
 use mlua::{LuaString, Result, Value};
 
+use super::builder::{Host, error, request_of, with};
 use super::request::{table_of, values_of};
-use super::{Host, error, request_of, with};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::request::HeaderChange;
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// Headers that a request's scripts may note before an answer exists.
 const HEADERS_MAX: usize = 100;

@@ -10,7 +10,7 @@ use md5::{Digest, Md5};
 use mlua::{LuaString, Result, Table, Value};
 use tollhouse_model::variable::decode_argument;
 
-use super::{Host, error};
+use super::builder::{Host, error};
 use crate::json::{from_lua, to_lua};
 
 /// Arguments of a query that are decoded, as in OpenResty.

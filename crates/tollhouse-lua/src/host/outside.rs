@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mlua::{Function, LuaString, Result, Table, Value};
 
+use super::builder::{Host, error};
 use super::request::values_of;
-use super::{Host, error};
-use crate::state::Wait;
+use crate::progress::Wait;
 use crate::timers;
 use crate::world::{HttpCall, RedisCall};
 

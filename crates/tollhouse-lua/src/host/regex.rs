@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use mlua::{LuaString, MultiValue, Result, Table, Value};
 use tollhouse_model::expr::pattern::{Case, Groups, Pattern};
 
-use super::Host;
-use crate::state::Shared;
+use super::builder::Host;
+use crate::shared::Shared;
 
 /// Compiled patterns that a state keeps; scripts rarely make patterns from data.
 const PATTERNS_MAX: usize = 256;

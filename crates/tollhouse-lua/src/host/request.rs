@@ -7,10 +7,11 @@ use mlua::{Function, LuaString, Result, Table, Value};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 
+use super::builder::{Host, error, request_of, with};
 use super::runtime::{GETTERS, registered};
-use super::{Host, error, request_of, with};
 use crate::json::to_lua;
-use crate::state::{Shared, Wait};
+use crate::progress::Wait;
+use crate::shared::Shared;
 
 /// Variables that the scripts of one request may set.
 const VARIABLES_MAX: usize = 64;

@@ -6,10 +6,10 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, IntoLua, LuaString, MultiValue, Result, Table, Value};
 use tollhouse_model::schema::Schema;
 
-use super::{Host, error, passed_on, request_of, with};
+use super::builder::{Host, error, passed_on, request_of, with};
+use crate::failure::text_of;
 use crate::json::{NULL, from_lua, to_lua};
 use crate::request::RequestState;
-use crate::state::text_of;
 use crate::world::{Shared as SharedValue, WriteIf};
 
 /// Length of a text that is loaded at run time, in bytes.
@@ -58,7 +58,7 @@ pub(super) fn add(host: &Host) -> Result<()> {
             }
         }
     })?;
-    let of_program = |shared: &crate::state::Shared| {
+    let of_program = |shared: &crate::shared::Shared| {
         shared.program.borrow().as_ref().map_or(0, |program| program.id)
     };
     host.add_shared("instance", move |_, shared, ()| Ok(of_program(shared)))?;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mlua::{IntoLua, LuaString, Result, Table, Value};
 use tollhouse_stdx::civil::CivilTime;
 
-use super::{Host, error, with};
+use super::builder::{Host, error, with};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -137,7 +137,7 @@ pub(crate) fn is_known(options: &Options, presented: &str) -> bool {
 
 /// Returns the user or group of a token.
 pub(crate) fn person(options: &Options, presented: &str) -> Option<Person> {
-    options.people.as_ref().and_then(|registry| Person::of_token(registry, presented))
+    options.people.as_ref().and_then(|registry| Person::from_token(registry, presented))
 }
 
 /// Returns the current time in seconds since 1970.

@@ -19,7 +19,7 @@ pub struct Options {
     pub key_prefix: String,
     /// Keys that callers may present.
     pub keys: Vec<AdminKey>,
-    /// Registry whose users and groups may call too; `None` if there is none.
+    /// Registry whose users and groups may call too; `None` without a registry.
     pub people: Option<Registry>,
     /// Requirement of a key in calls; a key is required by default.
     pub key_check: KeyCheck,

@@ -33,17 +33,17 @@ pub(crate) struct Person {
 
 impl Person {
     /// Returns the user or group of an enabled token.
-    pub(crate) fn of_token(registry: &Registry, token: &str) -> Option<Self> {
-        Self::of_object(&registry.state().token_owner(token)?)
+    pub(crate) fn from_token(registry: &Registry, token: &str) -> Option<Self> {
+        Self::from_object(&registry.state().token_owner(token)?)
     }
 
     /// Returns an enabled user or group by its id.
-    pub(crate) fn of_id(registry: &Registry, kind: &str, id: &str) -> Option<Self> {
+    pub(crate) fn from_id(registry: &Registry, kind: &str, id: &str) -> Option<Self> {
         let kind = IdentityKind::ALL.into_iter().find(|it| it.name() == kind)?;
-        Self::of_object(&registry.state().identity_object(kind, id)?)
+        Self::from_object(&registry.state().identity_object(kind, id)?)
     }
 
-    fn of_object(owner: &IdentityObject) -> Option<Self> {
+    fn from_object(owner: &IdentityObject) -> Option<Self> {
         let (principal, token) = match owner {
             IdentityObject::User(user) => (Principal::user(&user.head.id), &user.token),
             IdentityObject::Group(group) => (Principal::group(&group.head.id), &group.token),
@@ -54,7 +54,7 @@ impl Person {
     }
 
     /// Returns an enabled user.
-    pub(crate) fn of_user(user: &User) -> Option<Self> {
+    pub(crate) fn from_user(user: &User) -> Option<Self> {
         let (head, token) = (&user.head, &user.token);
         (token.is_enabled && !token.text.is_empty()).then(|| Self {
             principal: Principal::user(&head.id),

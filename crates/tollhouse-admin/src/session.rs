@@ -248,7 +248,7 @@ impl Sessions {
         };
         if let Some((kind, id)) = person {
             let registry = options.people.as_ref()?;
-            return Person::of_id(registry, kind, id).map(KeyHolder::Person).filter(is_from);
+            return Person::from_id(registry, kind, id).map(KeyHolder::Person).filter(is_from);
         }
         options.keys.iter().map(KeyHolder::Configured).find(is_from)
     }

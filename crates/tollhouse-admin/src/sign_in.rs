@@ -131,7 +131,7 @@ async fn holder_of(admin: &Admin, sent: SignIn) -> Option<KeyHolder<'_>> {
     let _permit = PASSWORD_CHECKS.acquire().await.ok()?;
     let check = move || dialect.is_password(&password, hash.as_ref());
     let is_right = tokio::task::spawn_blocking(check).await.ok()?;
-    user.filter(|_| is_right).and_then(|user| Person::of_user(&user)).map(KeyHolder::Person)
+    user.filter(|_| is_right).and_then(|user| Person::from_user(&user)).map(KeyHolder::Person)
 }
 
 async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {

@@ -14,6 +14,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 pub use command::{IdentityCommand, IdentityWrite};
+pub(crate) use decision::decide;
 pub use decision::{Attempt, Resource, Verdict};
 
 use crate::instance::Metadata;

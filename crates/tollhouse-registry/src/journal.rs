@@ -38,6 +38,22 @@ pub(crate) const CONFIG_HISTORY: &str = "/config-history/";
 pub(crate) const CONFIG_TEMPLATES: &str = "/config-templates/";
 pub(crate) const IDENTITIES: &str = "/identities/";
 
+/// Key prefixes in loading order: an object comes after the objects that it refers to.
+pub(crate) const LOADED: [&str; 12] = [
+    NAMESPACES,
+    SERVICES,
+    ALIASES,
+    INSTANCES,
+    RULES,
+    CONTRACTS,
+    CONFIG_GROUPS,
+    CONFIG_FILES,
+    CONFIG_RELEASES,
+    CONFIG_HISTORY,
+    CONFIG_TEMPLATES,
+    IDENTITIES,
+];
+
 /// A key and its value. Both are within the store's limits, so that every record can be committed.
 #[derive(Debug)]
 pub(crate) struct Record {

@@ -7,6 +7,7 @@
 mod aliases;
 mod config;
 mod contracts;
+mod decision;
 mod identity;
 mod instances;
 pub(crate) mod load;
@@ -18,6 +19,8 @@ mod transfer;
 use std::sync::Arc;
 
 use tollhouse_stdx::CowMap;
+
+pub use transfer::Rehearsal;
 
 use crate::alias::Alias;
 use crate::command::{Command, Outcome};

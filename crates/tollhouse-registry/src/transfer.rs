@@ -5,7 +5,6 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tollhouse_store::Entry;
 
 use crate::alias::Alias;
 use crate::check;
@@ -16,15 +15,13 @@ use crate::identity::{self, IdentityCommand, IdentityKind, IdentityObject};
 use crate::instance::StoredInstance;
 use crate::journal::{
     ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
-    CONTRACTS, IDENTITIES, INSTANCES, NAMESPACES, RULES, Record, SERVICES,
+    CONTRACTS, IDENTITIES, INSTANCES, LOADED, NAMESPACES, RULES, Record, SERVICES,
 };
 use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX};
 use crate::namespace::Namespace;
 use crate::refusal::Refusal;
 use crate::rule::Rule;
 use crate::service::Service;
-use crate::state::State;
-use crate::state::load::LOADED;
 
 /// Registered object of any kind.
 #[derive(Debug, Clone)]
@@ -349,28 +346,4 @@ pub(crate) fn is_alike<T: Serialize>(first: &T, second: &T) -> bool {
     // Serialization never fails: these types consist of texts, numbers, lists and maps with text
     // keys.
     serde_json::to_vec(first).ok() == serde_json::to_vec(second).ok()
-}
-
-/// Registry in memory for dry runs, which shows the effects of storing objects.
-#[derive(Debug)]
-pub struct Rehearsal {
-    pub(crate) state: State,
-}
-
-impl Rehearsal {
-    /// Starts with a copy of a registry's state.
-    pub fn from_state(state: &State) -> Self {
-        Self { state: state.clone() }
-    }
-
-    /// Starts with the contents of a store; entries that this version cannot decode are skipped.
-    pub fn from_entries(entries: &[Entry], bytes_max: usize) -> Self {
-        let mut state = State::new(0, bytes_max);
-        for prefix in LOADED {
-            let part: Vec<Entry> =
-                entries.iter().filter(|entry| entry.key.starts_with(prefix)).cloned().collect();
-            state.load(&part, 0);
-        }
-        Self { state }
-    }
 }

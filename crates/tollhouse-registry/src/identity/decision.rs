@@ -3,11 +3,8 @@
 //! A matching policy that denies wins over all that allow. Every resource must be allowed; without
 //! a matching policy the call is refused.
 
-use super::{
-    IdentityKind, Policy, PolicyAction, Principal, ResourceKind, ResourceLabel, ResourcePattern,
-};
+use super::{Policy, PolicyAction, ResourceKind, ResourceLabel, ResourcePattern};
 use crate::instance::Metadata;
-use crate::state::State;
 
 /// Suffix or prefix that matches any text.
 const ANY: char = '*';
@@ -59,55 +56,42 @@ impl<'a> Resource<'a> {
     }
 }
 
-impl State {
-    /// Decides about a call of a user or group.
-    pub fn decide(&self, principal: &Principal, attempt: &Attempt<'_>) -> Verdict {
-        let mut is_allowed = [false; 64];
-        let touched = attempt.resources;
-        // Longer lists are decided in pieces, so that the marks need no allocation.
-        if touched.len() > is_allowed.len() {
-            let pieces = touched.chunks(is_allowed.len());
-            let verdicts = pieces.map(|resources| {
-                self.decide(principal, &Attempt { function: attempt.function, resources })
-            });
-            return verdicts.max_by_key(|verdict| severity(*verdict)).unwrap_or(Verdict::Allowed);
-        }
-        let marks = &mut is_allowed[..touched.len().max(1)];
-        let mut is_denied = false;
-        self.for_each_policy(principal, &mut |policy| {
-            if is_denied || !policy.covers_function(attempt.function) {
-                return;
-            }
-            let is_deny = policy.action == PolicyAction::Deny;
-            if touched.is_empty() {
-                is_denied |= is_deny;
-                marks[0] |= !is_deny;
-            }
-            for (mark, resource) in marks.iter_mut().zip(touched) {
-                if (is_deny || !*mark) && policy.covers_resource(resource) {
-                    is_denied |= is_deny;
-                    *mark |= !is_deny;
-                }
-            }
-        });
-        match (is_denied, marks.iter().all(|mark| *mark)) {
-            (true, _) => Verdict::Denied,
-            (false, true) => Verdict::Allowed,
-            (false, false) => Verdict::NotAllowed,
-        }
+/// Decides about a call by the policies of its caller.
+pub(crate) fn decide<'p>(
+    policies: &(impl Iterator<Item = &'p Policy> + Clone),
+    attempt: &Attempt<'_>,
+) -> Verdict {
+    let mut is_allowed = [false; 64];
+    let touched = attempt.resources;
+    // Longer lists are decided in pieces, so that the marks need no allocation.
+    if touched.len() > is_allowed.len() {
+        let pieces = touched.chunks(is_allowed.len());
+        let verdicts = pieces
+            .map(|resources| decide(policies, &Attempt { function: attempt.function, resources }));
+        return verdicts.max_by_key(|verdict| severity(*verdict)).unwrap_or(Verdict::Allowed);
     }
-
-    /// Calls `look` for each policy of a principal, of its groups, and of its and their roles.
-    fn for_each_policy(&self, principal: &Principal, look: &mut impl FnMut(&Policy)) {
-        self.policies_of(principal).iter().for_each(|policy| look(policy));
-        for membership in self.memberships_of(principal) {
-            self.policies_of(membership).iter().for_each(|policy| look(policy));
-            if membership.kind == IdentityKind::Group {
-                for role in self.memberships_of(membership) {
-                    self.policies_of(role).iter().for_each(|policy| look(policy));
-                }
+    let marks = &mut is_allowed[..touched.len().max(1)];
+    let mut is_denied = false;
+    policies.clone().for_each(|policy| {
+        if is_denied || !policy.covers_function(attempt.function) {
+            return;
+        }
+        let is_deny = policy.action == PolicyAction::Deny;
+        if touched.is_empty() {
+            is_denied |= is_deny;
+            marks[0] |= !is_deny;
+        }
+        for (mark, resource) in marks.iter_mut().zip(touched) {
+            if (is_deny || !*mark) && policy.covers_resource(resource) {
+                is_denied |= is_deny;
+                *mark |= !is_deny;
             }
         }
+    });
+    match (is_denied, marks.iter().all(|mark| *mark)) {
+        (true, _) => Verdict::Denied,
+        (false, true) => Verdict::Allowed,
+        (false, false) => Verdict::NotAllowed,
     }
 }
 

@@ -6,8 +6,9 @@ use super::committer::PROBE_KEY;
 use crate::cluster::PROOFS;
 use crate::cluster::digest::DIGESTS;
 use crate::cluster::member::{BEATS, MEMBERS};
+use crate::journal::LOADED;
 use crate::state::State;
-use crate::state::load::{LOADED, Unreadable};
+use crate::state::load::Unreadable;
 
 /// Number of entries per page: some megabytes.
 const PAGE_ENTRIES: usize = 4_096;

@@ -13,7 +13,7 @@ use crate::identity::{IdentityKind, IdentityObject};
 use crate::instance::{Instance, StoredInstance};
 use crate::journal::{
     ALIASES, CONFIG_FILES, CONFIG_GROUPS, CONFIG_HISTORY, CONFIG_RELEASES, CONFIG_TEMPLATES,
-    CONTRACTS, IDENTITIES, INSTANCES, NAMESPACES, RULES, SERVICES,
+    CONTRACTS, IDENTITIES, INSTANCES, LOADED, NAMESPACES, RULES, SERVICES,
 };
 use crate::key::ServiceKey;
 use crate::pulse::Pulse;
@@ -21,22 +21,6 @@ use crate::rule::{Rule, RuleKind};
 use crate::service::Service;
 
 use super::State;
-
-/// Key prefixes in loading order: an object comes after the objects that it refers to.
-pub(crate) const LOADED: [&str; 12] = [
-    NAMESPACES,
-    SERVICES,
-    ALIASES,
-    INSTANCES,
-    RULES,
-    CONTRACTS,
-    CONFIG_GROUPS,
-    CONFIG_FILES,
-    CONFIG_RELEASES,
-    CONFIG_HISTORY,
-    CONFIG_TEMPLATES,
-    IDENTITIES,
-];
 
 /// An entry that cannot be decoded: damaged, or written by another version.
 #[derive(Debug, Clone, PartialEq, Eq)]

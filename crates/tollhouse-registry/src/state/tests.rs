@@ -8,9 +8,9 @@ mod transfer;
 
 use tollhouse_store::{Entry, Operation, Revision as StoreRevision};
 
-use super::load::LOADED;
 use super::*;
 use crate::command::NewInstance;
+use crate::journal::LOADED;
 use crate::limits::STATE_BYTES_MAX;
 
 /// Some second of Unix time.

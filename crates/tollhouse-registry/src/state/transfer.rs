@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use tollhouse_store::Entry;
+
 use crate::alias::Alias;
 use crate::command::Outcome;
 use crate::contract::Contract;
 use crate::event::InstanceEvent;
 use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::instance::{Instance, StoredInstance};
-use crate::journal::{Journal, Record};
+use crate::journal::{Journal, LOADED, Record};
 use crate::limits::{
     CONTRACTS_MAX, INSTANCES_MAX, NAMESPACES_MAX, RULES_MAX, SERVICES_MAX, TTL_SECONDS_MAX,
 };
@@ -20,12 +22,34 @@ use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::rule::Rule;
 use crate::service::Service;
-use crate::transfer::{Effect, Object, Rehearsal, is_alike, to_new_rule};
+use crate::transfer::{Effect, Object, is_alike, to_new_rule};
 
 use super::rules::check_rule;
 use super::{Change, State};
 
+/// Registry in memory for dry runs, which shows the effects of storing objects.
+#[derive(Debug)]
+pub struct Rehearsal {
+    state: State,
+}
+
 impl Rehearsal {
+    /// Starts with a copy of a registry's state.
+    pub fn from_state(state: &State) -> Self {
+        Self { state: state.clone() }
+    }
+
+    /// Starts with the contents of a store; entries that this version cannot decode are skipped.
+    pub fn from_entries(entries: &[Entry], bytes_max: usize) -> Self {
+        let mut state = State::new(0, bytes_max);
+        for prefix in LOADED {
+            let part: Vec<Entry> =
+                entries.iter().filter(|entry| entry.key.starts_with(prefix)).cloned().collect();
+            state.load(&part, 0);
+        }
+        Self { state }
+    }
+
     /// Stores an object and returns the effect.
     ///
     /// # Errors

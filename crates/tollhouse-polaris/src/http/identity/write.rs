@@ -69,7 +69,7 @@ pub(super) enum IdentityWrite {
     DeleteRoles,
 }
 
-/// One item of a call, with its caller.
+/// Item of a call, with its caller.
 struct Item<'a> {
     api: &'a HttpApi,
     caller: &'a Caller<'a>,

@@ -2,8 +2,8 @@
 //! users, groups, roles and policies answer.
 
 use super::*;
-use crate::dialect::CallReply;
-use crate::dialect::Undecodable;
+use crate::dialect::{CallReply, Undecodable};
+use crate::v1::config_discover_request::ConfigDiscoverRequestType as Kind;
 use bytes::Bytes;
 
 const USERS: &str = "/core/v1/users";
@@ -106,106 +106,78 @@ fn seen(answer: &Answer, is_read: bool) -> Seen {
 /// A call of the table, and its outcome by caller.
 type ConsoleCall = (&'static str, String, Value, [Seen; 6]);
 
-#[expect(clippy::too_many_lines, reason = "a table with a row for each call")]
-fn console_calls() -> Vec<ConsoleCall> {
+/// Outcomes of calls that change the file.
+const WRITE: [Seen; 6] = [Refused, Refused, Refused, Refused, Done, Done];
+
+/// Outcomes of lists, of which a caller sees the files with a right to them.
+const LIST: [Seen; 6] = [Refused, Refused, Done, Hidden, Done, Done];
+
+/// Outcomes of calls that read the file.
+const READ: [Seen; 6] = [Refused, Refused, Done, Refused, Done, Done];
+
+/// Outcomes of calls that need a valid token only, and do not show the file.
+const TOKEN_ONLY: [Seen; 6] = [Refused, Refused, Hidden, Hidden, Hidden, Hidden];
+
+const GROUPS: &str = "/config/v1/configfilegroups";
+const FILES: &str = "/config/v1/configfiles";
+const TEMPLATES: &str = "/config/v1/configfiletemplates";
+
+/// Calls for groups and working copies of files.
+fn file_calls() -> Vec<ConsoleCall> {
     let file = json!({"namespace": "ns", "group": "group", "name": "app.yaml", "content": "a: 2"});
-    let named = json!({"namespace": "ns", "group": "group", "fileName": "app.yaml"});
-    let release =
-        json!([{"namespace": "ns", "group": "group", "fileName": "app.yaml", "name": "first"}]);
     let files = json!([{"namespace": "ns", "group": "group", "name": "app.yaml"}]);
     let group = json!({"namespace": "ns", "name": "group", "comment": "c"});
     let export = json!({"namespace": "ns", "groups": ["group"]});
+    let in_group = "namespace=ns&group=group";
+    let named = format!("{FILES}?{in_group}&name=app.yaml");
+    let import = [Refused, Refused, Done, Done, Done, Done];
+    vec![
+        ("GET", format!("{GROUPS}?fileName=app.yaml"), Value::Null, TOKEN_ONLY),
+        ("POST", GROUPS.into(), group.clone(), WRITE),
+        ("PUT", GROUPS.into(), group, WRITE),
+        ("DELETE", format!("{GROUPS}?{in_group}"), Value::Null, WRITE),
+        ("GET", named.clone(), Value::Null, READ),
+        ("POST", FILES.into(), file.clone(), WRITE),
+        ("PUT", FILES.into(), file, WRITE),
+        ("DELETE", named, Value::Null, WRITE),
+        ("GET", format!("{FILES}/by-group?{in_group}"), Value::Null, LIST),
+        ("GET", format!("{FILES}/search?name=*"), Value::Null, LIST),
+        ("POST", format!("{FILES}/batchdelete"), files, WRITE),
+        ("POST", format!("{FILES}/export"), export, WRITE),
+        ("POST", format!("{FILES}/import?{in_group}"), Value::Null, import),
+        ("GET", format!("{FILES}/encryptalgorithm"), Value::Null, TOKEN_ONLY),
+    ]
+}
+
+/// Calls for releases and templates, and the clients' call over HTTP, whose gate is locked too.
+fn release_calls() -> Vec<ConsoleCall> {
+    let file = json!({"namespace": "ns", "group": "group", "fileName": "app.yaml"});
+    let release =
+        json!([{"namespace": "ns", "group": "group", "fileName": "app.yaml", "name": "first"}]);
     let template = json!({"name": "t", "content": "c"});
-    let query = "namespace=ns&group=group&name=app.yaml&file_name=app.yaml";
-    // Columns: no token, wrong token, viewer, owner of another namespace, owner, account.
-    let writes = [Refused, Refused, Refused, Refused, Done, Done];
-    let lists = [Refused, Refused, Done, Hidden, Done, Done];
-    let one = [Refused, Refused, Done, Refused, Done, Done];
-    let root = "/config/v1/configfiles";
-    let cases = [
-        (
-            "GET",
-            "/config/v1/configfilegroups?fileName=app.yaml".into(),
-            Value::Null,
-            [Refused, Refused, Hidden, Hidden, Hidden, Hidden],
-        ),
-        ("POST", "/config/v1/configfilegroups".into(), group.clone(), writes),
-        ("PUT", "/config/v1/configfilegroups".into(), group, writes),
-        (
-            "DELETE",
-            "/config/v1/configfilegroups?namespace=ns&group=group".into(),
-            Value::Null,
-            writes,
-        ),
-        ("GET", format!("{root}?namespace=ns&group=group&name=app.yaml"), Value::Null, one),
-        ("POST", root.into(), file.clone(), writes),
-        ("PUT", root.into(), file, writes),
-        ("DELETE", format!("{root}?namespace=ns&group=group&name=app.yaml"), Value::Null, writes),
-        ("GET", format!("{root}/by-group?namespace=ns&group=group"), Value::Null, lists),
-        ("GET", format!("{root}/search?name=*"), Value::Null, lists),
-        ("POST", format!("{root}/batchdelete"), files, writes),
-        ("POST", format!("{root}/export"), export, writes),
-        (
-            "POST",
-            format!("{root}/import?namespace=ns&group=group"),
-            Value::Null,
-            [Refused, Refused, Done, Done, Done, Done],
-        ),
-        (
-            "GET",
-            format!("{root}/encryptalgorithm"),
-            Value::Null,
-            [Refused, Refused, Hidden, Hidden, Hidden, Hidden],
-        ),
-        (
-            "GET",
-            format!("{root}/release?namespace=ns&group=group&file_name=app.yaml"),
-            Value::Null,
-            one,
-        ),
-        ("POST", format!("{root}/release"), named.clone(), writes),
-        (
-            "GET",
-            format!("{root}/release/versions?namespace=ns&group=group&file_name=app.yaml"),
-            Value::Null,
-            lists,
-        ),
-        ("GET", format!("{root}/releases?namespace=ns"), Value::Null, lists),
-        ("PUT", format!("{root}/releases/rollback"), release.clone(), writes),
-        ("POST", format!("{root}/releases/delete"), release, writes),
-        ("POST", format!("{root}/releases/stopbeta"), json!([named.clone()]), writes),
-        ("POST", format!("{root}/createandpub"), named, writes),
-        ("GET", format!("{root}/releasehistory?namespace=ns"), Value::Null, lists),
-        (
-            "GET",
-            "/config/v1/configfiletemplates".into(),
-            Value::Null,
-            [Refused, Refused, Hidden, Hidden, Hidden, Hidden],
-        ),
-        (
-            "POST",
-            "/config/v1/configfiletemplates".into(),
-            template,
-            [Refused, Refused, Refused, Done, Done, Done],
-        ),
-        // The clients' calls over HTTP have the clients' gate, which is locked too.
-        (
-            "GET",
-            format!(
-                "/config/v1/GetConfigFile?{}",
-                query.replace("&name=", "&fileName=").replace("&file_name=app.yaml", "")
-            ),
-            Value::Null,
-            one,
-        ),
-    ];
-    cases.into()
+    let named = "namespace=ns&group=group&file_name=app.yaml";
+    let client = "/config/v1/GetConfigFile?namespace=ns&group=group&fileName=app.yaml";
+    let create_template = [Refused, Refused, Refused, Done, Done, Done];
+    vec![
+        ("GET", format!("{FILES}/release?{named}"), Value::Null, READ),
+        ("POST", format!("{FILES}/release"), file.clone(), WRITE),
+        ("GET", format!("{FILES}/release/versions?{named}"), Value::Null, LIST),
+        ("GET", format!("{FILES}/releases?namespace=ns"), Value::Null, LIST),
+        ("PUT", format!("{FILES}/releases/rollback"), release.clone(), WRITE),
+        ("POST", format!("{FILES}/releases/delete"), release, WRITE),
+        ("POST", format!("{FILES}/releases/stopbeta"), json!([file.clone()]), WRITE),
+        ("POST", format!("{FILES}/createandpub"), file, WRITE),
+        ("GET", format!("{FILES}/releasehistory?namespace=ns"), Value::Null, LIST),
+        ("GET", TEMPLATES.into(), Value::Null, TOKEN_ONLY),
+        ("POST", TEMPLATES.into(), template, create_template),
+        ("GET", client.into(), Value::Null, READ),
+    ]
 }
 
 #[tokio::test]
 async fn each_console_call_of_the_configuration_centre_has_its_callers() {
     let (server, tokens) = Server::with_callers().await;
-    for (method, path, body, expected) in &console_calls() {
+    for (method, path, body, expected) in file_calls().iter().chain(&release_calls()) {
         for ((caller, token), expected) in CALLERS.iter().zip(&tokens).zip(expected) {
             server.restore().await;
             let answer = server.send_as(token.as_deref(), (method, path, body)).await;
@@ -220,103 +192,142 @@ async fn each_console_call_of_the_configuration_centre_has_its_callers() {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table with a row for each call")]
+/// Messages of the clients' calls about the file.
+struct ClientMessages {
+    file: Vec<u8>,
+    /// The file as a client asks for it.
+    wanted: Vec<u8>,
+    release: Vec<u8>,
+    publication: Vec<u8>,
+    group: Vec<u8>,
+    watch: Vec<u8>,
+    /// Requests for the file, the names of files, and the groups.
+    discover: [Vec<u8>; 3],
+}
+
+impl ClientMessages {
+    fn new() -> Self {
+        let some = |text: &str| Some(text.to_owned());
+        let (namespace, group, file_name) = (some("ns"), some("group"), some("app.yaml"));
+        let wanted = v1::ClientConfigFileInfo {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            file_name: file_name.clone(),
+            ..v1::ClientConfigFileInfo::default()
+        };
+        let file = v1::ConfigFile {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            name: file_name.clone(),
+            content: some("a: 3"),
+            ..v1::ConfigFile::default()
+        };
+        let release = v1::ConfigFileRelease {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            file_name: file_name.clone(),
+            ..v1::ConfigFileRelease::default()
+        };
+        let publication = v1::ConfigFilePublishInfo {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            file_name,
+            content: some("a: 4"),
+            ..v1::ConfigFilePublishInfo::default()
+        };
+        let group =
+            v1::ConfigFileGroup { namespace, name: group, ..v1::ConfigFileGroup::default() };
+        Self {
+            file: file.encode_to_vec(),
+            release: release.encode_to_vec(),
+            publication: publication.encode_to_vec(),
+            group: v1::ConfigFileGroupRequest {
+                config_file_group: Some(group),
+                ..v1::ConfigFileGroupRequest::default()
+            }
+            .encode_to_vec(),
+            watch: v1::ClientWatchConfigFileRequest {
+                watch_files: vec![wanted.clone()],
+                ..v1::ClientWatchConfigFileRequest::default()
+            }
+            .encode_to_vec(),
+            discover: [Kind::ConfigFile, Kind::ConfigFileNames, Kind::ConfigFileGroups]
+                .map(|kind| discover_message(kind, &wanted)),
+            wanted: wanted.encode_to_vec(),
+        }
+    }
+}
+
+fn discover_message(kind: Kind, wanted: &v1::ClientConfigFileInfo) -> Vec<u8> {
+    v1::ConfigDiscoverRequest {
+        r#type: kind.into(),
+        config_file: Some(wanted.clone()),
+        ..v1::ConfigDiscoverRequest::default()
+    }
+    .encode_to_vec()
+}
+
+/// Reply to a client's call, with the name of the call.
+type NamedReply = (&'static str, Result<CallReply, Undecodable>);
+
+async fn client_reads(
+    dialect: &Dialect,
+    caller: &Caller<'_>,
+    messages: &ClientMessages,
+) -> [NamedReply; 6] {
+    let [file, names, groups] = &messages.discover;
+    [
+        ("GetConfigFile", dialect.get_config_file(caller, &messages.wanted)),
+        ("GetConfigFileMetadataList", dialect.list_config_files(caller, &messages.group)),
+        ("Discover file", dialect.discover_config(caller, file)),
+        ("Discover names", dialect.discover_config(caller, names)),
+        ("Discover groups", dialect.discover_config(caller, groups)),
+        ("WatchConfigFiles", dialect.watch_config_files(caller, &messages.watch).await),
+    ]
+}
+
+async fn client_writes(
+    dialect: &Dialect,
+    caller: &Caller<'_>,
+    messages: &ClientMessages,
+) -> [NamedReply; 4] {
+    [
+        ("CreateConfigFile", dialect.create_config_file(caller, &messages.file).await),
+        ("UpdateConfigFile", dialect.update_config_file(caller, &messages.file).await),
+        ("PublishConfigFile", dialect.publish_config_file(caller, &messages.release).await),
+        (
+            "UpsertAndPublishConfigFile",
+            dialect.upsert_and_publish_config_file(caller, &messages.publication).await,
+        ),
+    ]
+}
+
+fn is_refused(reply: Result<CallReply, Undecodable>) -> bool {
+    matches!(reply.expect("decodable").code.number(), 401_000..=401_999)
+}
+
 #[tokio::test]
 async fn each_client_call_of_the_configuration_centre_has_its_callers() {
     let (server, tokens) = Server::with_callers().await;
     let dialect = &server.dialect;
-    let some = |text: &str| Some(text.to_owned());
-    let file = v1::ConfigFile {
-        namespace: some("ns"),
-        group: some("group"),
-        name: some("app.yaml"),
-        content: some("a: 3"),
-        ..v1::ConfigFile::default()
-    }
-    .encode_to_vec();
-    let asked = v1::ClientConfigFileInfo {
-        namespace: some("ns"),
-        group: some("group"),
-        file_name: some("app.yaml"),
-        ..v1::ClientConfigFileInfo::default()
-    };
-    let release = v1::ConfigFileRelease {
-        namespace: some("ns"),
-        group: some("group"),
-        file_name: some("app.yaml"),
-        ..v1::ConfigFileRelease::default()
-    }
-    .encode_to_vec();
-    let written = v1::ConfigFilePublishInfo {
-        namespace: some("ns"),
-        group: some("group"),
-        file_name: some("app.yaml"),
-        content: some("a: 4"),
-        ..v1::ConfigFilePublishInfo::default()
-    }
-    .encode_to_vec();
-    let group = v1::ConfigFileGroupRequest {
-        config_file_group: Some(v1::ConfigFileGroup {
-            namespace: some("ns"),
-            name: some("group"),
-            ..v1::ConfigFileGroup::default()
-        }),
-        ..v1::ConfigFileGroupRequest::default()
-    }
-    .encode_to_vec();
-    let watch = v1::ClientWatchConfigFileRequest {
-        watch_files: vec![asked.clone()],
-        ..v1::ClientWatchConfigFileRequest::default()
-    }
-    .encode_to_vec();
-    let discover = |kind: v1::config_discover_request::ConfigDiscoverRequestType| {
-        v1::ConfigDiscoverRequest {
-            r#type: kind.into(),
-            config_file: Some(asked.clone()),
-            ..v1::ConfigDiscoverRequest::default()
-        }
-        .encode_to_vec()
-    };
-    use v1::config_discover_request::ConfigDiscoverRequestType as Kind;
-    let [one, names, groups] =
-        [Kind::ConfigFile, Kind::ConfigFileNames, Kind::ConfigFileGroups].map(discover);
-    let asked = asked.encode_to_vec();
-    let is_refused = |reply: Result<CallReply, Undecodable>| {
-        matches!(reply.expect("decodable").code.number(), 401_000..=401_999)
-    };
+    let messages = ClientMessages::new();
     let (reads, writes) =
         ([true, true, false, true, false, false], [true, true, true, true, false, false]);
     for ((caller_name, token), (is_read_refused, is_write_refused)) in
         CALLERS.iter().zip(&tokens).zip(reads.iter().zip(&writes))
     {
         let caller = Caller { token: token.as_deref(), address: None };
-        let reads = [
-            ("GetConfigFile", dialect.get_config_file(&caller, &asked)),
-            ("GetConfigFileMetadataList", dialect.list_config_files(&caller, &group)),
-            ("Discover file", dialect.discover_config(&caller, &one)),
-            ("Discover names", dialect.discover_config(&caller, &names)),
-            ("Discover groups", dialect.discover_config(&caller, &groups)),
-            ("WatchConfigFiles", dialect.watch_config_files(&caller, &watch).await),
-        ];
-        for (call, reply) in reads {
+        for (call, reply) in client_reads(dialect, &caller, &messages).await {
             assert_eq!(is_refused(reply), *is_read_refused, "{call} by {caller_name}");
         }
-        let writes = [
-            ("CreateConfigFile", dialect.create_config_file(&caller, &file).await),
-            ("UpdateConfigFile", dialect.update_config_file(&caller, &file).await),
-            ("PublishConfigFile", dialect.publish_config_file(&caller, &release).await),
-            (
-                "UpsertAndPublishConfigFile",
-                dialect.upsert_and_publish_config_file(&caller, &written).await,
-            ),
-        ];
-        for (call, reply) in writes {
+        for (call, reply) in client_writes(dialect, &caller, &messages).await {
             assert_eq!(is_refused(reply), *is_write_refused, "{call} by {caller_name}");
         }
     }
     let client = Caller { token: Some("client"), address: None };
-    assert!(!is_refused(dialect.get_config_file(&client, &asked)), "the clients' token");
-    assert!(!is_refused(dialect.update_config_file(&client, &file).await));
+    let read = dialect.get_config_file(&client, &messages.wanted);
+    assert!(!is_refused(read), "the clients' token");
+    assert!(!is_refused(dialect.update_config_file(&client, &messages.file).await));
 }
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use crate::limits::STATE_BYTES_MAX;
 use crate::refusal::{Noun, Refusal};
 use crate::revision::Revision;
 use crate::rule::RuleKind;
-use crate::transfer::{Effect, ForeignEntry, Object, Rehearsal};
+use crate::state::Rehearsal;
+use crate::transfer::{Effect, ForeignEntry, Object};
 
 type IsExpected = fn(&ForeignEntry) -> bool;
 

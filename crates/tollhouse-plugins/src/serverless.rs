@@ -1,7 +1,7 @@
 //! Conf and compilation that both plugins with functions in Lua share.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{ConfError, FunctionPhase, Phases, Scope};
 
@@ -24,7 +24,7 @@ pub struct Config {
 }
 
 /// Phase of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     Rewrite,

@@ -19,6 +19,7 @@ use origin::Origin;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tollhouse_testbed::{Bootstrap, Program, free_port};
 
 /// Number of connections, each with one request at a time.
@@ -27,6 +28,12 @@ const CONNECTIONS: usize = 16;
 const REQUESTS_SHORT: usize = 320;
 /// Number of requests of the long run.
 const REQUESTS_LONG: usize = 3520;
+
+/// Maximum CPU time of an idle program under callgrind in a second; the kernel counts in hundredths
+/// of a second.
+const IDLE_CPU_MAX: Duration = Duration::from_millis(20);
+/// Time in which a program must become idle.
+const SECONDS_TO_IDLE_MAX: u32 = 120;
 
 /// A request with nine headers, about as many as a browser sends when it calls an API.
 pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
@@ -272,8 +279,10 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
     let program = Program::start_in("tollhouse", folder, command)?;
     let probe = probe("/r/0", &load.lines());
     program.wait_until_it_answers(port, &probe).context("under valgrind")?;
+    wait_until_idle(&program)?;
     let request = format!("{REQUEST}{}\r\n", load.lines());
     send(port, &request, Repeats { requests, status: 200 })?;
+    wait_until_idle(&program)?;
     // callgrind numbers the files that it writes on demand.
     let written = PathBuf::from(format!("{}.1", profile.display()));
     shell::output_of(shell::command("vgdb").arg(format!("--pid={}", program.pid())).arg("dump"))?;
@@ -282,6 +291,21 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
         .with_context(|| format!("callgrind wrote no {}", written.display()))?;
     let text = std::fs::read_to_string(&profile)?;
     total(&text).with_context(|| format!("no total in {}", profile.display()))
+}
+
+/// Waits until the program has used next to no CPU time for a second: the work of its start, and that
+/// after its last request, are then in every run or in none.
+fn wait_until_idle(program: &Program) -> Result<()> {
+    let mut before = program.cpu_time()?;
+    for _ in 0..SECONDS_TO_IDLE_MAX {
+        shell::pause(Duration::from_secs(1));
+        let now = program.cpu_time()?;
+        if now.saturating_sub(before) <= IDLE_CPU_MAX {
+            return Ok(());
+        }
+        before = now;
+    }
+    bail!("the program has not become idle within {SECONDS_TO_IDLE_MAX} seconds")
 }
 
 /// Total number of requests to send, and the expected status of each.

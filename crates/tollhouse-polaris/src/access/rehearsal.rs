@@ -5,6 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Duration for which a refusal is kept, in milliseconds.
 const KEPT_MS: u64 = 24 * 3600 * 1000;
+/// Time between two searches of a full table for old refusals, in milliseconds: a search visits all
+/// entries, and callers can fill the table with any names.
+const SEARCH_INTERVAL_MS: u64 = 60 * 1000;
 /// Maximum number of kinds of refusals: with texts of [`TEXT_CHARS_MAX`] about 3 MiB.
 const ENTRIES_MAX: usize = 4_096;
 /// Maximum length of each text of an entry, in characters.
@@ -19,6 +22,8 @@ struct Table {
     entries: HashMap<RefusedCall, Times>,
     /// Refusals without room since the start.
     dropped: u64,
+    /// Earliest time of the next search for old refusals.
+    next_search_ms: u64,
 }
 
 /// A kind of calls that would have been refused.
@@ -51,7 +56,10 @@ impl Rehearsal {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = table.entries.len() >= ENTRIES_MAX && !table.entries.contains_key(&call);
         if is_full {
-            table.entries.retain(|_, times| times.last_ms + KEPT_MS > now_ms);
+            if now_ms >= table.next_search_ms {
+                table.next_search_ms = now_ms + SEARCH_INTERVAL_MS;
+                table.entries.retain(|_, times| times.last_ms + KEPT_MS > now_ms);
+            }
             if table.entries.len() >= ENTRIES_MAX {
                 table.dropped += 1;
                 return;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollhouse_model::change_row::{ChangeKind, ChangeRow, IMPORTED};
 use tollhouse_store::{Entry, Operation, Revision, Transaction};
 
-use super::checks::validate;
+use super::checks::{author, validate};
 use super::delete;
 use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::{self, Precondition};
@@ -16,9 +16,10 @@ use super::request::Request;
 use super::undo_import;
 use crate::call::Call;
 use crate::context::Admin;
-use crate::encrypt;
+use crate::encrypt::{self, Author};
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
+use crate::scripts;
 
 /// Choice between undoing a change and only checking whether that is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,10 @@ pub(crate) async fn run(
         let before = Before::read(admin, &key).await?;
         check_unchanged(admin, &request, change, &precondition, before.object())?;
         let transaction = match &row.before {
-            Some(value) => restored(admin, &request, path, value)?,
+            Some(value) => {
+                let author = author(admin, &request, before.object());
+                restored(admin, &request, &Restored { path, stored: value, author })?
+            }
             None => removed(admin, &request, path)?,
         };
         if undoing == Undoing::Try {
@@ -126,19 +130,27 @@ fn check_unchanged(
     if is_as_left { Ok(()) } else { Err(precondition::failed(admin, request, entry)) }
 }
 
+/// A previous object, as it was stored, and who restores it.
+struct Restored<'a> {
+    path: &'a str,
+    stored: &'a str,
+    author: Author<'a>,
+}
+
 /// Returns the transaction that restores the previous object.
 fn restored(
     admin: &Admin,
     request: &Request<'_>,
-    path: &str,
-    stored: &str,
+    previous: &Restored<'_>,
 ) -> Result<Transaction, Reply> {
+    let Restored { path, stored, author } = previous;
     let mut value: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
+    scripts::check_author(&value, author)?;
     encrypt::open_stored(path, &mut value, &admin.parts)?;
     super::checks::check_parent(admin, request)?;
     let guards = validate(admin, request.resource, path, &value)?;
-    let put = Operation::put(admin.key_of(path), Bytes::from(stored.to_owned()));
+    let put = Operation::put(admin.key_of(path), Bytes::from((*stored).to_owned()));
     Ok(guards.add_to(Transaction::new().then(put)))
 }
 

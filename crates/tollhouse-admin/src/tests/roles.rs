@@ -237,3 +237,18 @@ async fn wrong_keys_are_slowed_down_and_right_ones_are_not() {
     assert_eq!((statuses[0], statuses[59], statuses[60]), (401, 401, 429));
     assert_eq!(fixture.get("/routes").await.status, 200);
 }
+
+#[tokio::test]
+async fn an_operator_cannot_restore_a_script_that_an_administrator_removed() {
+    let fixture = Fixture::new().await;
+    let mut scripted = route();
+    scripted["labels"] = json!({ "script": "return" });
+    fixture.given(&[("/routes/1", scripted)]).await;
+    fixture.delete("/routes/1").await;
+    let rows = fixture.changes("?id=1").await;
+    let path = format!("/changes/{}/undo", rows[0]["name"].as_str().expect("a name"));
+    let refused = fixture.console(OPERATOR, "POST", &path).await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert_eq!(fixture.stored("routes/1").await, None);
+    assert_eq!(fixture.undo(&rows[0]).await.status, 200);
+}

@@ -12,6 +12,7 @@ mod endpoints;
 mod examine;
 mod failure;
 mod keys;
+mod lag;
 mod leases;
 mod listing;
 mod member;
@@ -25,5 +26,6 @@ mod transaction;
 mod watch;
 
 pub use examine::{ExaminedMember, MemberStatus, examine};
+pub use lag::{WatchLag, WatchLags};
 pub use options::{EtcdOptions, Identity, Relocation, Tls};
 pub use store::EtcdStore;

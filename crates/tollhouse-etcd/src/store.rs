@@ -3,6 +3,7 @@
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;
 use crate::keys::Keys;
+use crate::lag::WatchLags;
 use crate::leases::Leases;
 use crate::listing::Reader;
 use crate::member::TXN;
@@ -27,6 +28,7 @@ pub struct EtcdStore {
 pub(crate) struct StoreState {
     pub(crate) endpoints: Endpoints,
     pub(crate) keys: Keys,
+    pub(crate) lags: WatchLags,
     pub(crate) runtime: tokio::runtime::Handle,
     /// Time without events after which a watch checks its stream.
     pub(crate) quiet: Duration,
@@ -48,6 +50,7 @@ impl EtcdStore {
         let shared = StoreState {
             endpoints: Endpoints::new(options)?,
             keys: Keys::new(options),
+            lags: WatchLags::default(),
             runtime: tokio::runtime::Handle::current(),
             quiet,
         };
@@ -58,6 +61,12 @@ impl EtcdStore {
     #[must_use]
     pub fn outages(&self) -> watch::Receiver<Option<String>> {
         self.shared.endpoints.outages.subscribe()
+    }
+
+    /// Returns the lags of the store's watches.
+    #[must_use]
+    pub fn watch_lags(&self) -> WatchLags {
+        self.shared.lags.clone()
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -139,7 +148,13 @@ impl Store for EtcdStore {
             if transaction.operations.iter().any(takes_all) {
                 return Err(StoreError::EmptyKey);
             }
-            self.commit_checked(&transaction).await
+            let committed = self.commit_checked(&transaction).await?;
+            let puts = transaction.operations.iter().filter_map(|operation| match operation {
+                Operation::Put { key, .. } => Some(&**key),
+                _ => None,
+            });
+            self.shared.lags.note_commit(committed.revision, puts);
+            Ok(committed)
         })
     }
 

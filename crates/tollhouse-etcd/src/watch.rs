@@ -5,6 +5,7 @@
 
 mod follower;
 
+use crate::lag::Pending;
 use crate::store::StoreState;
 use follower::Follower;
 pub(crate) use follower::QUIET;
@@ -19,9 +20,16 @@ const EVENTS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct EtcdWatch {
     closed: watch::Receiver<bool>,
+    pending: Arc<Pending>,
     /// Running event stream; `None` once the watch is lost.
     followed: Option<RunningStream>,
     lost: Option<Lost>,
+}
+
+/// Sending side of a watch: its events, and the commits that it must deliver.
+pub(crate) struct Commits {
+    pub(crate) events: mpsc::Sender<WatchEvent>,
+    pub(crate) pending: Arc<Pending>,
 }
 
 /// A running stream, which is aborted on drop.
@@ -47,9 +55,11 @@ impl EtcdWatch {
     ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
         let runtime = shared.runtime.clone();
-        let follower = Follower::new(shared, prefix, after, sender);
+        let pending = shared.lags.add(prefix, after);
+        let commits = Commits { events: sender, pending: Arc::clone(&pending) };
+        let follower = Follower::new(shared, prefix, after, commits);
         let task = runtime.spawn(follower.run()).abort_handle();
-        Self { closed, followed: Some(RunningStream { events, task }), lost: None }
+        Self { closed, pending, followed: Some(RunningStream { events, task }), lost: None }
     }
 
     async fn receive(&mut self) -> Option<WatchEvent> {
@@ -57,9 +67,13 @@ impl EtcdWatch {
     }
 
     fn note(&mut self, event: WatchEvent) -> WatchEvent {
-        if let WatchEvent::Lost(lost) = &event {
-            self.lost = Some(lost.clone());
-            self.followed = None;
+        match &event {
+            WatchEvent::Commit(changes) => self.pending.note_taken(changes.revision),
+            WatchEvent::Progress(_) => {}
+            WatchEvent::Lost(lost) => {
+                self.lost = Some(lost.clone());
+                self.followed = None;
+            }
         }
         event
     }

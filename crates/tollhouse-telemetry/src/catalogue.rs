@@ -243,6 +243,12 @@ catalogue! {
         store_revision: SharedGauge =
             "tollhouse_store_revision",
             "Revision of the newest change of the store that is in service; 0 without a store.";
+        store_watch_behind_time: SharedGauge =
+            "tollhouse_store_watch_behind_seconds",
+            "Age of the oldest commit to a shared etcd that its watch has not delivered; 0 while the watch is up to date.";
+        store_watch_behind_revisions: SharedGauge =
+            "tollhouse_store_watch_behind_revisions",
+            "Revisions between the newest commit that the watch of a shared etcd must deliver and the last one that it has delivered.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
             "Objects in service that differed from a shared store, detected by comparison and corrected.";

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::watch;
 use tollhouse_config::Bootstrap;
-use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Relocation, Tls};
+use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Relocation, Tls, WatchLag, WatchLags};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::Store;
+use tollhouse_telemetry::Metrics;
 
 use super::cluster_id::{self, ClusterId};
 use super::fenced_store::FencedStore;
@@ -87,6 +89,25 @@ pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Resul
     let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
     FolderMarks::below(prefix).put(store.as_ref()).await?;
     Ok(ClusterStore { store, cluster, keyring })
+}
+
+/// Interval at which the lag of watches is measured.
+const LAG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Measures how far the watches of etcd are behind, until the task is aborted.
+pub async fn measure_lag(lags: WatchLags, metrics: Arc<Metrics>) {
+    loop {
+        note_lag(lags.longest(), &metrics);
+        tokio::time::sleep(LAG_INTERVAL).await;
+    }
+}
+
+fn note_lag(lag: Option<WatchLag>, metrics: &Metrics) {
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let seconds = lag.map_or(0, |lag| lag.time.as_secs());
+    let revisions = lag.map_or(0, |lag| lag.newest.0.saturating_sub(lag.taken.0));
+    metrics.process().store_watch_behind_time.set(signed(seconds));
+    metrics.process().store_watch_behind_revisions.set(signed(revisions));
 }
 
 /// Reports outages of etcd and their ends, until the store is dropped.

@@ -159,11 +159,12 @@ impl StoreFeed {
     /// keyring.
     pub async fn open_etcd(cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
         let store = etcd::open(&cx.bootstrap)?;
-        let reasons = store.outages();
+        let (reasons, lags) = (store.outages(), store.watch_lags());
         let joined = etcd::join(&cx.bootstrap, Arc::new(store)).await?;
         let etcd::ClusterStore { store, cluster, keyring } = joined;
         let mut tasks = JoinSet::new();
         tasks.spawn(etcd::report(reasons, Arc::clone(&cx.outages)));
+        tasks.spawn(etcd::measure_lag(lags, Arc::clone(&cx.metrics)));
         let copy = store_copy(cx).for_cluster(cluster.clone());
         let shared = SharedStore { cluster, metrics: Arc::clone(&cx.metrics), copy: Some(copy) };
         let source = FollowedStore {

@@ -17,6 +17,10 @@ use crate::resources::dangling::Unused;
 /// Time before expiry, in seconds, from which a certificate is a finding.
 const ENDS_SOON_S: i64 = 14 * 86_400;
 
+/// Age in seconds of an undelivered change from which the watch of a store is a finding. Ordinarily
+/// changes arrive within milliseconds.
+const WATCH_BEHIND_S: i64 = 5;
+
 /// Limit of findings about objects; the control API lists all problems.
 const OBJECTS_MAX: usize = 50;
 
@@ -51,6 +55,7 @@ impl LossWatch {
 pub(super) fn find(cx: &ControlContext, now_ms: u64, findings: &mut Vec<Finding>) {
     add_outages(&cx.outages, findings);
     add_copy(cx.metrics.process(), findings);
+    add_lag(cx.metrics.process(), findings);
     add_problems(&cx.serving.configuration.status(), findings);
     add_unused(&cx.serving.configuration.unused(), findings);
     let ends = cx.metrics_page.certificates().all();
@@ -79,6 +84,24 @@ fn add_copy(process: &ProcessMetrics, findings: &mut Vec<Finding>) {
     let finding =
         Finding::about(Severity::Warning, Kind::StoreBehind, "store copy".to_owned(), what);
     let remedy = "see whether store.etcd.endpoints are right and reachable; changes made meanwhile are not served";
+    findings.push(finding.with_remedy(remedy));
+}
+
+/// Adds a finding while the watch of a shared store is behind.
+fn add_lag(process: &ProcessMetrics, findings: &mut Vec<Finding>) {
+    let seconds = process.store_watch_behind_time.value();
+    if seconds < WATCH_BEHIND_S {
+        return;
+    }
+    let unsigned = |number: i64| number.unsigned_abs();
+    let revisions = counted(unsigned(process.store_watch_behind_revisions.value()), "revision");
+    let seconds = counted(unsigned(seconds), "second");
+    let what =
+        format!("the watch of etcd is {revisions} behind: a change of {seconds} ago is not served");
+    let finding =
+        Finding::about(Severity::Warning, Kind::StoreBehind, "store watch".to_owned(), what);
+    let remedy = "see whether the members of etcd are in step (etcdctl endpoint status --cluster) and whether \
+                  this machine is overloaded";
     findings.push(finding.with_remedy(remedy));
 }
 
@@ -201,6 +224,23 @@ mod tests {
             (Severity::Problem, "registry is down: the port is taken".to_owned()),
         ];
         assert_eq!(texts(findings), expected);
+    }
+
+    #[test]
+    fn a_watch_that_is_behind_is_told_after_some_seconds() {
+        let metrics = Metrics::new();
+        let told = |seconds, revisions| {
+            metrics.process().store_watch_behind_time.set(seconds);
+            metrics.process().store_watch_behind_revisions.set(revisions);
+            let mut findings = Vec::new();
+            add_lag(metrics.process(), &mut findings);
+            texts(findings)
+        };
+        assert_eq!(told(0, 0), []);
+        assert_eq!(told(4, 7), []);
+        let what =
+            "the watch of etcd is 7 revisions behind: a change of 5 seconds ago is not served";
+        assert_eq!(told(5, 7), [(Severity::Warning, what.to_owned())]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The task that keeps the stream of a watch running.
 
+use super::Commits;
 use crate::failure::Failure;
 use crate::keys::{revision_of, to_number, to_revision};
 use crate::listing::Reader;
@@ -11,7 +12,6 @@ use crate::store::StoreState;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::{Changes, Event, Lost, Revision, WatchEvent};
@@ -33,7 +33,7 @@ pub(crate) struct Follower {
     after: Revision,
     /// Id of the cluster that the revision belongs to, once known.
     cluster: Option<u64>,
-    events: mpsc::Sender<WatchEvent>,
+    commits: Commits,
     backoff: Backoff,
     random: Random,
     /// Events of a commit whose remaining fragments are still to come.
@@ -61,14 +61,14 @@ impl Follower {
         shared: Arc<StoreState>,
         prefix: &str,
         after: Revision,
-        events: mpsc::Sender<WatchEvent>,
+        commits: Commits,
     ) -> Self {
         Self {
             shared,
             prefix: prefix.into(),
             after,
             cluster: None,
-            events,
+            commits,
             backoff: Backoff::default(),
             random: Random::from_process_entropy(),
             unfinished: Vec::new(),
@@ -84,14 +84,14 @@ impl Follower {
             match self.stream().await {
                 End::Unwanted => return,
                 End::Lost(lost) => {
-                    let _ = self.events.send(WatchEvent::Lost(lost)).await;
+                    let _ = self.commits.events.send(WatchEvent::Lost(lost)).await;
                     return;
                 }
                 End::Broken(failure) if failure.is_too_large() => {
                     // A new stream would send the same large message again, while a listing is read
                     // in pages.
                     let lost = self.compacted(self.after, self.after);
-                    let _ = self.events.send(WatchEvent::Lost(lost)).await;
+                    let _ = self.commits.events.send(WatchEvent::Lost(lost)).await;
                     return;
                 }
                 End::Broken(failure) => {
@@ -135,13 +135,14 @@ impl Follower {
                         Err(end) => return end,
                     }
                 }
-                () = self.events.closed() => return End::Unwanted,
+                () = self.commits.events.closed() => return End::Unwanted,
                 () = tokio::time::sleep_until(look_at), if hears_ticks => {
                     if awaited.is_some() {
                         return broken("the watch does not hear of changes");
                     }
                     match self.tick().await {
                         Ok(revision) => {
+                            revision.into_iter().for_each(|it| self.commits.pending.note_commit(it));
                             awaited = revision;
                             look_at = Instant::now() + revision.map_or(self.quiet(), |_| HEARING);
                         }
@@ -206,9 +207,10 @@ impl Follower {
             return Ok(false);
         }
         let events = std::mem::take(&mut self.unfinished);
-        for changes in self.commits(events) {
+        for changes in self.grouped(events) {
             let revision = changes.revision;
-            if self.events.send(WatchEvent::Commit(changes)).await.is_err() {
+            self.commits.pending.note_commit(revision);
+            if self.commits.events.send(WatchEvent::Commit(changes)).await.is_err() {
                 return Err(End::Unwanted);
             }
             self.after = revision;
@@ -217,7 +219,7 @@ impl Follower {
     }
 
     /// Groups events by commit. Versions before 3.4.38 repeat old events, which are dropped.
-    fn commits(&self, events: Vec<EtcdEvent>) -> Vec<Changes> {
+    fn grouped(&self, events: Vec<EtcdEvent>) -> Vec<Changes> {
         let mut commits: Vec<Changes> = Vec::new();
         for event in events {
             let Some(held) = event.kv else { continue };

@@ -6,7 +6,24 @@
 use crate::element::{Authority, FieldName, FieldValue, Method, OriginForm, Status};
 use crate::{Field, Fields, Known, ResponseHead};
 
+use tollhouse_stdx::hex;
+
 const CRLF: &[u8] = b"\r\n";
+
+/// Line of a trace context with zeros in the place of its ids, and the positions of its parts.
+const TRACEPARENT: &[u8; 70] =
+    b"traceparent: 00-00000000000000000000000000000000-0000000000000000-00\r\n";
+const TRACE_ID_AT: usize = 16;
+const SPAN_ID_AT: usize = 49;
+const SAMPLED_AT: usize = 67;
+
+/// Ids of a trace context.
+#[derive(Debug, Clone, Copy)]
+pub struct TraceIds {
+    pub trace_id: [u8; 16],
+    pub span_id: [u8; 8],
+    pub is_sampled: bool,
+}
 
 /// Declared length of the body after a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +138,18 @@ impl<'o> HeadWriter<'o> {
         if let Some(start) = run_start {
             self.out.extend_from_slice(&head[start..head.len() - CRLF.len()]);
         }
+        self
+    }
+
+    /// Writes a `traceparent` of version 00 (W3C Trace Context §3.2). Its digits need no check; it
+    /// costs about a hundred instructions.
+    #[inline]
+    pub fn traceparent(&mut self, ids: &TraceIds) -> &mut Self {
+        let mut line = *TRACEPARENT;
+        hex::write_in(&mut line, TRACE_ID_AT, &ids.trace_id);
+        hex::write_in(&mut line, SPAN_ID_AT, &ids.span_id);
+        line[SAMPLED_AT] = if ids.is_sampled { b'1' } else { b'0' };
+        self.out.extend_from_slice(&line);
         self
     }
 

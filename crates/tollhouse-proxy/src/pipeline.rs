@@ -31,13 +31,13 @@ use crate::worker::Worker;
 pub(crate) async fn serve(exchange: &mut Exchange<'_>) -> After {
     let _under_way = UnderWay::new(exchange.worker);
     if let Some(tracer) = &exchange.worker.tracer {
-        trace::begin(exchange, tracer.tracer());
+        trace::begin(exchange, tracer);
     }
     let after = stages(exchange).await;
     // Outside of the panic boundary, so that requests that panicked or were cancelled are counted
     // and logged too.
     account::served(exchange);
-    if exchange.state.is_traced {
+    if exchange.state.is_recorded() {
         trace::finish(exchange);
     }
     after

@@ -139,6 +139,15 @@ fn since_ms(start_ns: u64) -> u64 {
     monotonic_ns().saturating_sub(start_ns) / NANOSECONDS_A_MILLISECOND
 }
 
+/// Reads the wall clock in nanoseconds since 1970; 0 if it is before that. Costs a tenth of the
+/// conversions of `SystemTime`.
+#[inline]
+pub fn unix_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.wrapping_mul(NANOSECONDS_A_SECOND).wrapping_add(now.tv_nsec as u64)
+}
+
 /// Reads the kernel's monotonic clock in nanoseconds, which start with the machine and suffice for
 /// 584 years.
 #[inline]

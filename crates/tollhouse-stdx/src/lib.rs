@@ -21,6 +21,7 @@ pub mod endpoint;
 pub mod files;
 pub mod fine_duration;
 pub mod header_name;
+pub mod hex;
 pub mod log_limit;
 pub mod lost_datagrams;
 pub mod plain_bytes;

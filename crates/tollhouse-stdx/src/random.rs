@@ -19,10 +19,11 @@ impl Random {
         Self { state: seed }
     }
 
-    /// Creates a generator with a seed that differs between processes and calls.
+    /// Creates a generator with a seed that differs between processes and calls; it derives from
+    /// random numbers of the kernel.
     pub fn from_process_entropy() -> Self {
-        use std::hash::BuildHasher;
-        Self::seeded(foldhash::fast::RandomState::default().hash_one(STEP))
+        use std::hash::{BuildHasher, RandomState};
+        Self::seeded(RandomState::new().hash_one(STEP))
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 //! Headers of B3: the single header `b3`, and the five `x-b3-…` headers.
 
+use tollhouse_stdx::hex::{self, Letters};
+
 use crate::context::{SpanId, TraceId};
-use crate::hex::{self, Letters};
 use crate::propagation::Verdict;
 
 pub const SINGLE: &str = "b3";

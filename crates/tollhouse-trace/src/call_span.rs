@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tollhouse_stdx::clock::unix_ns;
 use tollhouse_stdx::random::Random;
 
-use crate::clock::unix_ns;
 use crate::core_tracer::Tracer;
 use crate::request::TraceStart;
 use crate::span::{SpanBlock, SpanHead, SpanKind, SpanStatus, SpanWriter};
@@ -46,7 +46,7 @@ impl CallSpan {
             parent: start.parent,
             is_parent_remote: start.parent.is_some(),
             kind: SpanKind::Server,
-            name: [name.as_bytes(), b""],
+            name: name.as_bytes(),
             start_ns: started_ns,
             end_ns: unix_ns(),
             status,
@@ -96,9 +96,11 @@ mod tests {
             writer.number(Key::HttpResponseStatusCode, 201);
         });
         let blocks = blocks.0.lock().expect("no test panicked here");
-        let view = blocks[0].read().next().expect("a span");
-        assert_eq!((view.name, view.kind), (&b"PUT routes"[..], SpanKind::Server));
-        assert_eq!(view.parent.map(|it| it.to_hex()).as_deref(), Some("00f067aa0ba902b7"));
-        assert_eq!(view.attributes.len(), 1);
+        assert_eq!(blocks[0].spans(), 1);
+        blocks[0].each(|view| {
+            assert_eq!((view.name, view.kind), (&b"PUT routes"[..], SpanKind::Server));
+            assert_eq!(view.parent.map(|it| it.to_hex()).as_deref(), Some("00f067aa0ba902b7"));
+            assert_eq!(view.attributes.len(), 1);
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! Identity of a span: the ids of its trace and of itself, and the sampling decision.
 
-use crate::hex::{self, Letters};
+use tollhouse_stdx::hex::{self, Letters};
 
 /// Id of a trace; never all zeros (W3C Trace Context §3.2.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ impl TraceId {
 
     /// The id as 32 hexadecimal digits.
     pub fn to_hex(self) -> String {
-        to_text(&self.0)
+        hex::to_text(&self.0)
     }
 }
 
@@ -70,14 +70,8 @@ impl SpanId {
 
     /// The id as 16 hexadecimal digits.
     pub fn to_hex(self) -> String {
-        to_text(&self.0)
+        hex::to_text(&self.0)
     }
-}
-
-fn to_text(bytes: &[u8]) -> String {
-    let mut out = vec![0; 2 * bytes.len()];
-    hex::write(bytes, &mut out);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Identity of a span with the decision whether its trace is recorded.

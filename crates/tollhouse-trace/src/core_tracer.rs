@@ -3,18 +3,20 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use tollhouse_stdx::Random;
+
 use crate::context::{SpanContext, SpanId, TraceId};
 use crate::propagation::{Incoming, Propagators};
-use crate::request::{SpanNames, TraceStart};
+use crate::request::{RequestTrace, SpanNames, TraceExtent, TraceStart, TraceTerms};
 use crate::sampler::Sampler;
 use crate::span::{SpanBlock, SpanSink};
 
-/// Size in bytes at which a core hands its block over: some twenty requests, so that the hand-over
+/// Number of requests for which a block has room from its beginning.
+const BLOCK_REQUESTS: usize = 32;
+
+/// Size in bytes at which a core hands its block over: some thirty requests, so that the hand-over
 /// costs little and a burst loses little.
 const BLOCK_BYTES: usize = 16 * 1024;
-
-/// Capacity beyond [`BLOCK_BYTES`] for the request that exceeds it.
-const LAST_REQUEST_BYTES: usize = 2 * 1024;
 
 /// Tracing of the process.
 #[derive(Debug)]
@@ -30,20 +32,26 @@ impl Tracer {
     /// Begins a trace, or continues that of the caller.
     #[inline]
     pub fn start(&self, incoming: Incoming, random: &mut impl FnMut() -> u64) -> TraceStart {
+        let (context, parent) = self.context(incoming, random);
+        let Self { propagators, has_inner_spans, .. } = *self;
+        let names = SpanNames::Stable;
+        TraceStart { context, parent, propagators, names, has_inner_spans, sink: None }
+    }
+
+    /// Returns the context of a new span, and its parent.
+    #[inline]
+    fn context(
+        &self,
+        incoming: Incoming,
+        random: &mut impl FnMut() -> u64,
+    ) -> (SpanContext, Option<SpanId>) {
         let (trace_id, parent) = match incoming.parent {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),
             None => (TraceId::from_random(random(), random()), None),
         };
         let is_sampled = self.sampler.records(trace_id, incoming.verdict);
         let span_id = SpanId::from_random(random());
-        TraceStart {
-            context: SpanContext { trace_id, span_id, is_sampled },
-            parent,
-            propagators: self.propagators,
-            names: SpanNames::Stable,
-            has_inner_spans: self.has_inner_spans,
-            sink: None,
-        }
+        (SpanContext { trace_id, span_id, is_sampled }, parent)
     }
 }
 
@@ -51,12 +59,37 @@ impl Tracer {
 #[derive(Debug)]
 pub struct CoreTracer {
     tracer: Arc<Tracer>,
+    terms: TraceTerms,
+    random: RefCell<Random>,
+    /// Random part of ids, so that cores whose generators pass through the same state make
+    /// different ids.
+    salt: u64,
     block: RefCell<SpanBlock>,
 }
 
 impl CoreTracer {
     pub fn new(tracer: Arc<Tracer>) -> Self {
-        Self { tracer, block: RefCell::default() }
+        Self {
+            terms: TraceTerms {
+                propagators: tracer.propagators,
+                names: SpanNames::Stable,
+                has_inner_spans: tracer.has_inner_spans,
+            },
+            random: RefCell::new(Random::from_process_entropy()),
+            salt: Random::from_process_entropy().next_u64(),
+            block: RefCell::default(),
+            tracer,
+        }
+    }
+
+    /// Begins the trace of a request, or continues that of its caller. A request that is not
+    /// recorded costs three random numbers and a copy of its ids.
+    #[inline]
+    pub fn begin(&self, incoming: Incoming, trace: &mut RequestTrace) -> TraceExtent {
+        let mut random = self.random.borrow_mut();
+        let (context, parent) =
+            self.tracer.context(incoming, &mut || random.next_u64() ^ self.salt);
+        trace.begin_context(context, parent, self.terms)
     }
 
     #[inline]
@@ -68,7 +101,7 @@ impl CoreTracer {
     pub fn write(&self, write: impl FnOnce(&mut SpanBlock)) {
         let block = &mut *self.block.borrow_mut();
         if block.bytes() == 0 {
-            *block = SpanBlock::with_capacity(BLOCK_BYTES + LAST_REQUEST_BYTES);
+            *block = SpanBlock::for_requests(BLOCK_REQUESTS);
         }
         write(block);
         if block.bytes() >= BLOCK_BYTES {
@@ -141,7 +174,7 @@ mod tests {
             parent: None,
             is_parent_remote: false,
             kind: SpanKind::Server,
-            name: [&[b'x'; 1000], b""],
+            name: &[b'x'; 1000],
             start_ns: 1,
             end_ns: 2,
             status: SpanStatus::Unset,

@@ -8,28 +8,30 @@
 
 pub mod b3;
 mod call_span;
-mod clock;
 mod context;
 mod core_tracer;
-pub mod hex;
 mod key;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod propagation;
 mod request;
+mod request_spans;
 mod sampler;
 mod span;
 pub mod w3c;
 
 pub use call_span::CallSpan;
-pub use clock::unix_ns;
 pub use context::{SpanContext, SpanId, TraceId};
 pub use core_tracer::{CoreTracer, Tracer};
 pub use key::Key;
 pub use propagation::{Incoming, Propagator, Propagators, Verdict};
-pub use request::{AttemptSpan, InnerSpan, RequestTrace, SpanNames, TraceStart};
+pub use request::{AttemptSpan, InnerSpan, RequestTrace, SpanNames, TraceExtent, TraceStart};
+pub use request_spans::{
+    AttemptOutcome, RequestFacts, RequestNumbers, RequestTexts, ResponseSource,
+};
 pub use sampler::{Ratio, Root, Sampler};
 pub use span::{
     Attribute, AttributeValue, SpanBlock, SpanHead, SpanKind, SpanSink, SpanStatus, SpanView,
     SpanWriter,
 };
+pub use tollhouse_stdx::clock::unix_ns;

@@ -47,12 +47,10 @@ impl Origin {
         &self,
         blocks: impl IntoIterator<Item = &'b SpanBlock>,
     ) -> ExportTraceServiceRequest {
-        let spans = blocks.into_iter().flat_map(|block| block.read()).map(|it| convert(&it));
-        let scope_spans = ScopeSpans {
-            scope: Some(self.scope.clone()),
-            spans: spans.collect(),
-            schema_url: String::new(),
-        };
+        let mut spans = Vec::new();
+        blocks.into_iter().for_each(|block| block.each(|span| spans.push(convert(span))));
+        let scope_spans =
+            ScopeSpans { scope: Some(self.scope.clone()), spans, schema_url: String::new() };
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
                 resource: Some(self.resource.clone()),
@@ -150,7 +148,7 @@ mod tests {
             parent: Some(SpanId::from_random(8)),
             is_parent_remote: true,
             kind: SpanKind::Client,
-            name: [b"GET", b""],
+            name: b"GET",
             start_ns: 1,
             end_ns: 2,
             status: SpanStatus::Error("why"),

@@ -1,15 +1,16 @@
 //! Trace of one request while it is served. The memory is reused for the next request.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollhouse_stdx::Endpoint;
+use tollhouse_stdx::clock::unix_ns;
 
-use crate::clock::unix_ns;
 use crate::context::{SpanContext, SpanId};
 use crate::propagation::Propagators;
-use crate::span::{Attributes, SpanSink, SpanWriter};
+use crate::request_spans::AddedAttributes;
+use crate::span::{Attribute, Attributes, SpanSink, SpanWriter};
 use crate::w3c;
 
 /// Attempts stored without an allocation; more than two are rare.
@@ -44,8 +45,28 @@ pub struct TraceStart {
     pub sink: Option<Arc<dyn SpanSink>>,
 }
 
+/// Extent of a request's trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TraceExtent {
+    /// No trace.
+    #[default]
+    None,
+    /// Nodes receive a context, and nothing is recorded.
+    Context,
+    /// Spans are recorded.
+    Spans,
+}
+
+/// Terms of a trace that do not change from request to request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TraceTerms {
+    pub(crate) propagators: Propagators,
+    pub(crate) names: SpanNames,
+    pub(crate) has_inner_spans: bool,
+}
+
 /// Attempt at a node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptSpan {
     pub span_id: SpanId,
     pub node: Endpoint,
@@ -57,8 +78,9 @@ pub struct AttemptSpan {
 }
 
 /// Work within the request that has a span of its own.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InnerSpan {
+    pub span_id: SpanId,
     /// Name, such as `rewrite`.
     pub name: &'static str,
     /// Plugin that worked; empty for a phase as a whole.
@@ -71,27 +93,19 @@ pub struct InnerSpan {
 #[derive(Debug, Default)]
 pub struct RequestTrace {
     context: Option<SpanContext>,
+    /// Span that nodes receive: that of the current attempt, or the request's own.
+    outgoing: Option<SpanId>,
     parent: Option<SpanId>,
-    propagators: Propagators,
-    names: SpanNames,
-    has_inner_spans: bool,
-    sink: Option<Arc<dyn SpanSink>>,
+    terms: TraceTerms,
+    /// `traceparent` of the request's own span, written at first use.
+    traceparent: OnceCell<[u8; w3c::TRACEPARENT_BYTES]>,
+    /// Nanoseconds since 1970; 0 unless spans are or were recorded. The fields below are empty then.
     started_ns: u64,
-    traceparent: Traceparent,
+    sink: Option<Arc<dyn SpanSink>>,
     attempts: SmallVec<[AttemptSpan; ATTEMPTS_INLINE]>,
     inner: RefCell<Vec<InnerSpan>>,
     route: Vec<u8>,
     attributes: RefCell<Attributes>,
-}
-
-/// `traceparent` of the request's own span.
-#[derive(Debug)]
-struct Traceparent([u8; w3c::TRACEPARENT_BYTES]);
-
-impl Default for Traceparent {
-    fn default() -> Self {
-        Self([b'0'; w3c::TRACEPARENT_BYTES])
-    }
 }
 
 impl RequestTrace {
@@ -109,25 +123,39 @@ impl RequestTrace {
 
     /// Begins a trace, in the place of another that was begun for the same request. The time of the
     /// first beginning counts.
-    #[inline]
-    pub fn begin(&mut self, start: TraceStart) {
+    pub fn begin(&mut self, start: TraceStart) -> TraceExtent {
         let TraceStart { context, parent, propagators, names, has_inner_spans, sink } = start;
-        if context.is_sampled && self.started_ns == 0 {
+        self.sink = sink;
+        self.begin_context(context, parent, TraceTerms { propagators, names, has_inner_spans })
+    }
+
+    /// Begins a trace whose spans go to the destination of the process.
+    #[inline]
+    pub(crate) fn begin_context(
+        &mut self,
+        context: SpanContext,
+        parent: Option<SpanId>,
+        terms: TraceTerms,
+    ) -> TraceExtent {
+        self.context = Some(context);
+        self.outgoing = Some(context.span_id);
+        self.parent = parent;
+        self.terms = terms;
+        self.traceparent = OnceCell::new();
+        if !context.is_sampled {
+            return TraceExtent::Context;
+        }
+        if self.started_ns == 0 {
             self.started_ns = unix_ns();
         }
-        self.context = Some(context);
-        self.parent = parent;
-        self.propagators = propagators;
-        self.names = names;
-        self.has_inner_spans = has_inner_spans;
-        self.sink = sink;
-        self.traceparent.0 = w3c::write(&context);
+        TraceExtent::Spans
     }
 
     /// Releases what the request held.
     #[inline]
     pub fn finish(&mut self) {
-        if self.context.take().is_some() {
+        self.context = None;
+        if self.started_ns != 0 {
             self.started_ns = 0;
             self.sink = None;
             self.attempts.clear();
@@ -151,12 +179,12 @@ impl RequestTrace {
 
     #[inline]
     pub fn propagators(&self) -> &Propagators {
-        &self.propagators
+        &self.terms.propagators
     }
 
     #[inline]
     pub fn names(&self) -> SpanNames {
-        self.names
+        self.terms.names
     }
 
     #[inline]
@@ -172,7 +200,8 @@ impl RequestTrace {
     /// `traceparent` of the request's own span; empty without a trace.
     #[inline]
     pub fn traceparent(&self) -> &[u8] {
-        if self.is_active() { &self.traceparent.0 } else { b"" }
+        let write = |context| self.traceparent.get_or_init(|| w3c::write(context)).as_slice();
+        self.context.as_ref().map_or(b"", write)
     }
 
     /// Id of the trace as text; empty without a trace.
@@ -191,23 +220,14 @@ impl RequestTrace {
     /// recording that of the request.
     #[inline]
     pub fn outgoing(&self) -> Option<SpanContext> {
-        let context = self.context?;
-        let attempt = self.attempts.last();
-        Some(SpanContext { span_id: attempt.map_or(context.span_id, |it| it.span_id), ..context })
-    }
-
-    /// `traceparent` that nodes receive.
-    #[inline]
-    pub fn outgoing_traceparent(&self) -> [u8; w3c::TRACEPARENT_BYTES] {
-        let mut value = self.traceparent.0;
-        if let Some(attempt) = self.attempts.last() {
-            w3c::set_span(&mut value, attempt.span_id);
-        }
-        value
+        let (context, span_id) = self.context.zip(self.outgoing)?;
+        Some(SpanContext { span_id, ..context })
     }
 
     /// Begins the span of an attempt at a node.
+    #[inline]
     pub fn begin_attempt(&mut self, attempt: AttemptSpan) {
+        self.outgoing = Some(attempt.span_id);
         self.attempts.push(attempt);
     }
 
@@ -227,7 +247,7 @@ impl RequestTrace {
     /// Whether phases and plugins get spans.
     #[inline]
     pub fn has_inner_spans(&self) -> bool {
-        self.has_inner_spans && self.is_recorded()
+        self.terms.has_inner_spans && self.is_recorded()
     }
 
     /// Adds the span of a phase or plugin.
@@ -261,10 +281,15 @@ impl RequestTrace {
         self.attributes.borrow_mut().write(write);
     }
 
-    /// Writes the attributes of [`Self::add_attributes`].
+    /// Calls `visit` with each attribute of [`Self::add_attributes`].
+    pub fn each_attribute(&self, visit: impl FnMut(Attribute<'_>)) {
+        self.attributes.borrow().iter().for_each(visit);
+    }
+
+    /// Copies the attributes of [`Self::add_attributes`] to `out`.
     #[inline]
-    pub fn write_attributes(&self, writer: &mut SpanWriter<'_>) {
-        writer.append(&self.attributes.borrow());
+    pub(crate) fn copy_attributes(&self, out: &mut Vec<u8>) -> AddedAttributes {
+        self.attributes.borrow().copy(out)
     }
 }
 
@@ -303,14 +328,14 @@ mod tests {
         let mut trace = RequestTrace::default();
         assert_eq!((trace.is_active(), trace.trace_id_text()), (false, &b""[..]));
         trace.begin(start(true));
-        assert_eq!(trace.outgoing_traceparent(), trace.traceparent());
+        assert_eq!(w3c::parse(trace.traceparent()), trace.outgoing());
         trace.begin_attempt(attempt(100));
-        let first = trace.outgoing_traceparent();
-        assert_eq!(w3c::parse(&first), trace.outgoing());
-        assert_eq!(w3c::parse(&first).expect("valid").span_id, SpanId::from_random(100));
+        let outgoing = trace.outgoing().expect("a trace");
+        assert_eq!(outgoing.span_id, SpanId::from_random(100));
+        assert_eq!(trace.context().map(|it| it.trace_id), Some(outgoing.trace_id));
         trace.end_attempt();
         trace.begin_attempt(attempt(200));
-        assert_ne!(trace.outgoing_traceparent(), first);
+        assert_ne!(trace.outgoing(), Some(outgoing));
         assert!(trace.attempts()[0].end_ns >= trace.attempts()[0].start_ns);
         assert_eq!(trace.attempts()[1].end_ns, 0);
     }
@@ -324,9 +349,14 @@ mod tests {
         trace.add_attributes(|writer| {
             writer.number(crate::Key::ServerPort, 1);
         });
+        let first = trace.traceparent().to_vec();
+        // Another that is not recorded takes its place.
+        assert_eq!(trace.begin(start(false)), TraceExtent::Context);
+        assert_ne!(trace.traceparent(), first);
         trace.finish();
         assert_eq!((trace.is_active(), trace.attempts().len()), (false, 0));
-        trace.begin(start(false));
+        assert_eq!(trace.begin(start(false)), TraceExtent::Context);
         assert_eq!((trace.is_recorded(), trace.started_ns(), trace.route()), (false, 0, &b""[..]));
+        trace.each_attribute(|attribute| panic!("{attribute:?}"));
     }
 }

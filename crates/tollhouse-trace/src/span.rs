@@ -1,10 +1,13 @@
-//! Records of finished spans in one buffer, written on the cores and read by exporters.
+//! Blocks of finished spans, written by the threads that made them and read by exporters: single
+//! spans, which this file writes, and the requests of `request_spans.rs`.
 //!
-//! A record costs a copy of its texts and no allocation. The format is private to this file and
+//! A span costs a copy of its texts and no allocation. The format is private to this crate and
 //! never leaves the process.
 
 use crate::context::{SpanContext, SpanId, TraceId};
 use crate::key::Key;
+use crate::request::RequestTrace;
+use crate::request_spans::{AddedAttributes, AttemptOutcome, RequestEntries, RequestFacts};
 
 /// Longest text of an attribute in bytes; the rest is cut off. Paths and user agents rarely exceed
 /// it, and it bounds what a client can make a span hold.
@@ -37,8 +40,7 @@ pub struct SpanHead<'a> {
     /// Whether the parent is a span of another process.
     pub is_parent_remote: bool,
     pub kind: SpanKind,
-    /// Parts of the name, which are joined by a space; empty parts are left out.
-    pub name: [&'a [u8]; 2],
+    pub name: &'a [u8],
     /// Nanoseconds since 1970.
     pub start_ns: u64,
     pub end_ns: u64,
@@ -47,10 +49,13 @@ pub struct SpanHead<'a> {
     pub trace_state: &'a [u8],
 }
 
-/// Finished spans, in the order written.
+/// Finished spans.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SpanBlock {
+    /// Single spans, in the order written.
     bytes: Vec<u8>,
+    requests: RequestEntries,
+    /// Number of single spans and of those of requests.
     spans: usize,
 }
 
@@ -70,8 +75,9 @@ const FLAG: u8 = 3;
 const REAL: u8 = 4;
 
 impl SpanBlock {
-    pub fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), spans: 0 }
+    /// Returns a block with room for this number of requests of usual size.
+    pub fn for_requests(requests: usize) -> Self {
+        Self { requests: RequestEntries::with_capacity(requests), ..Self::default() }
     }
 
     /// Number of spans.
@@ -88,7 +94,7 @@ impl SpanBlock {
     /// Size in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.requests.bytes()
     }
 
     /// Adds a span; its attributes are added to the returned writer.
@@ -114,7 +120,7 @@ impl SpanBlock {
         fixed[34..42].copy_from_slice(&head.start_ns.to_le_bytes());
         fixed[42..50].copy_from_slice(&head.end_ns.max(head.start_ns).to_le_bytes());
         out.extend_from_slice(&fixed);
-        write_name(out, head.name);
+        write_text(out, head.name);
         write_text(out, message.as_bytes());
         write_text(out, head.trace_state);
         let count_at = out.len();
@@ -123,10 +129,24 @@ impl SpanBlock {
         SpanWriter { out, count_at: Some(count_at), count: 0 }
     }
 
-    /// Reads the spans back.
-    pub fn read(&self) -> impl Iterator<Item = SpanView<'_>> {
+    /// Adds the spans of a request that is recorded. `outcome` returns the outcome of an attempt.
+    #[inline]
+    pub fn add_request(
+        &mut self,
+        trace: &RequestTrace,
+        facts: &RequestFacts<'_>,
+        outcome: impl Fn(usize) -> AttemptOutcome,
+    ) {
+        self.spans += self.requests.add(trace, facts, outcome);
+    }
+
+    /// Calls `visit` with every span: single ones first, then those of each request, its own first.
+    pub fn each(&self, mut visit: impl FnMut(&SpanView<'_>)) {
         let mut rest = Reader(&self.bytes);
-        std::iter::from_fn(move || rest.span())
+        while let Some(span) = rest.span() {
+            visit(&span);
+        }
+        self.requests.each(&mut visit);
     }
 }
 
@@ -135,20 +155,6 @@ fn write_text(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(TEXT_BYTES_MAX)];
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
     out.extend_from_slice(text);
-}
-
-#[inline]
-fn write_name(out: &mut Vec<u8>, [first, second]: [&[u8]; 2]) {
-    if second.is_empty() || first.is_empty() {
-        return write_text(out, if first.is_empty() { second } else { first });
-    }
-    let first = &first[..first.len().min(TEXT_BYTES_MAX)];
-    let second = &second[..second.len().min(TEXT_BYTES_MAX)];
-    let bytes = first.len() + 1 + second.len();
-    out.extend_from_slice(&(bytes as u16).to_le_bytes());
-    out.extend_from_slice(first);
-    out.push(b' ');
-    out.extend_from_slice(second);
 }
 
 /// Writer of a span's attributes.
@@ -161,7 +167,7 @@ pub struct SpanWriter<'b> {
 }
 
 impl<'b> SpanWriter<'b> {
-    /// Writes attributes that are added to a span later ([`Self::append`]).
+    /// Writes attributes that are added to a span later.
     pub(crate) fn apart(attributes: &'b mut Attributes) -> SpanWriter<'b> {
         let Attributes { bytes, count } = attributes;
         let count = *count;
@@ -175,18 +181,6 @@ impl<'b> SpanWriter<'b> {
             let [low, high] = (value.len() as u16).to_le_bytes();
             self.out.extend_from_slice(&[key.code(), TEXT, low, high]);
             self.out.extend_from_slice(value);
-        }
-        self
-    }
-
-    /// Adds a text of several parts; each is cut off like a whole text.
-    pub fn joined(&mut self, key: Key, parts: [&[u8]; 3]) -> &mut Self {
-        let parts = parts.map(|part| &part[..part.len().min(TEXT_BYTES_MAX)]);
-        if self.count_one() {
-            let bytes: usize = parts.iter().map(|part| part.len()).sum();
-            let [low, high] = (bytes as u16).to_le_bytes();
-            self.out.extend_from_slice(&[key.code(), TEXT, low, high]);
-            parts.iter().for_each(|part| self.out.extend_from_slice(part));
         }
         self
     }
@@ -235,15 +229,6 @@ impl<'b> SpanWriter<'b> {
         self
     }
 
-    /// Adds attributes that were kept apart.
-    pub(crate) fn append(&mut self, attributes: &Attributes) -> &mut Self {
-        if self.count.saturating_add(attributes.count) <= ATTRIBUTES_MAX {
-            self.out.extend_from_slice(&attributes.bytes);
-            self.count += attributes.count;
-        }
-        self
-    }
-
     #[inline]
     fn count_one(&mut self) -> bool {
         let has_room = self.count < ATTRIBUTES_MAX;
@@ -282,10 +267,29 @@ impl Attributes {
         self.count = count;
     }
 
+    /// Copies the attributes to `out`.
+    #[inline]
+    pub(crate) fn copy(&self, out: &mut Vec<u8>) -> AddedAttributes {
+        if self.count > 0 {
+            out.extend_from_slice(&self.bytes);
+        }
+        AddedAttributes { bytes: self.bytes.len() as u32, count: self.count }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Attribute<'_>> {
+        attributes_in(&self.bytes, self.count)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.count = 0;
     }
+}
+
+/// Reads attributes that [`Attributes::copy`] wrote.
+pub(crate) fn attributes_in(bytes: &[u8], count: u16) -> impl Iterator<Item = Attribute<'_>> {
+    let mut rest = Reader(bytes);
+    (0..count).map_while(move |_| rest.attribute())
 }
 
 /// Span as an exporter reads it.
@@ -400,7 +404,7 @@ mod tests {
             parent: Some(SpanId::from_random(6)),
             is_parent_remote: true,
             kind: SpanKind::Server,
-            name: [b"GET", b"/a/*"],
+            name: b"GET /a/*",
             start_ns: 5,
             end_ns: 9,
             status: SpanStatus::Error("late"),
@@ -411,20 +415,14 @@ mod tests {
     #[test]
     fn spans_are_read_as_they_were_written() {
         let mut block = SpanBlock::default();
-        let mut apart = Attributes::default();
-        apart.write(|writer| {
-            writer.named("x", AttributeValue::Text(b"y"));
-        });
-        apart.write(|writer| {
-            writer.named("is", AttributeValue::Flag(true)).named("n", AttributeValue::Real(0.5));
-        });
         let mut writer = block.add(&head());
         writer.text(Key::UrlPath, b"/a/b").number(Key::HttpResponseStatusCode, 502);
-        writer.text_if_any(Key::UserAgentOriginal, b"").append(&apart);
+        writer.text_if_any(Key::UserAgentOriginal, b"").named("x", AttributeValue::Text(b"y"));
+        writer.named("is", AttributeValue::Flag(true)).named("n", AttributeValue::Real(0.5));
         drop(writer);
         let bare = SpanHead {
             parent: None,
-            name: [b"GET", b""],
+            name: b"GET",
             status: SpanStatus::Unset,
             start_ns: 9,
             end_ns: 5,
@@ -432,7 +430,8 @@ mod tests {
         };
         drop(block.add(&bare));
         assert_eq!(block.spans(), 2);
-        let read: Vec<SpanView<'_>> = block.read().collect();
+        let mut rest = Reader(&block.bytes);
+        let read: Vec<SpanView<'_>> = std::iter::from_fn(|| rest.span()).collect();
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].name, read[0].kind), (&b"GET /a/*"[..], SpanKind::Server));
         assert_eq!((read[0].start_ns, read[0].end_ns), (5, 9));
@@ -456,18 +455,30 @@ mod tests {
     fn a_span_is_bounded_whatever_clients_send() {
         let mut block = SpanBlock::default();
         let long = vec![b'x'; 1 << 20];
-        let mut writer =
-            block.add(&SpanHead { name: [&long, &long], trace_state: &long, ..head() });
+        let mut writer = block.add(&SpanHead { name: &long, trace_state: &long, ..head() });
         for _ in 0..1000 {
             writer.text(Key::UrlPath, &long);
         }
         drop(writer);
-        let read: Vec<SpanView<'_>> = block.read().collect();
-        assert_eq!(read[0].attributes.len(), usize::from(ATTRIBUTES_MAX));
+        block.each(|span| assert_eq!(span.attributes.len(), usize::from(ATTRIBUTES_MAX)));
         assert!(block.bytes() < (usize::from(ATTRIBUTES_MAX) + 4) * (TEXT_BYTES_MAX + 8));
-        let mut parts = SpanBlock::default();
-        parts.add(&head()).joined(Key::UrlFull, [b"http://", b"a", b"/b"]);
-        let view = parts.read().next().expect("a span");
-        assert_eq!(view.attributes[0].value, AttributeValue::Text(b"http://a/b"));
+    }
+
+    #[test]
+    fn attributes_that_are_kept_apart_add_up() {
+        let mut apart = Attributes::default();
+        apart.write(|writer| {
+            writer.named("x", AttributeValue::Text(b"y"));
+        });
+        apart.write(|writer| {
+            writer.text(Key::UrlPath, b"/");
+        });
+        let mut copy = b"before".to_vec();
+        let AddedAttributes { bytes, count } = apart.copy(&mut copy);
+        assert_eq!(copy.len(), b"before".len() + bytes as usize);
+        let names = attributes_in(&copy[b"before".len()..], count).map(|it| it.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["x", "url.path"]);
+        apart.clear();
+        assert_eq!(apart.iter().count(), 0);
     }
 }

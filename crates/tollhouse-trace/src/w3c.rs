@@ -1,7 +1,8 @@
 //! Headers of W3C Trace Context: `traceparent` and `tracestate`.
 
+use tollhouse_stdx::hex::{self, Letters};
+
 use crate::context::{SpanContext, SpanId, TraceId};
-use crate::hex::{self, Letters};
 
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
@@ -9,10 +10,16 @@ pub const TRACESTATE: &str = "tracestate";
 /// Length of a `traceparent` of version 00: `00-<32>-<16>-<2>`.
 pub const TRACEPARENT_BYTES: usize = 55;
 
+/// A `traceparent` of version 00 with zeros in the place of its ids and flags.
+const TEMPLATE: &[u8; TRACEPARENT_BYTES] =
+    b"00-00000000000000000000000000000000-0000000000000000-00";
+
 /// Position of the trace's id in a `traceparent`.
 pub const TRACE_ID_AT: std::ops::Range<usize> = 3..35;
 /// Position of the span's id in a `traceparent`.
 pub const SPAN_ID_AT: std::ops::Range<usize> = 36..52;
+/// Position of the flags in a `traceparent`.
+const FLAGS_AT: usize = 53;
 
 /// Flag of a sampled trace.
 const SAMPLED: u8 = 1;
@@ -28,7 +35,7 @@ pub fn parse(value: &[u8]) -> Option<SpanContext> {
     if version == 0xff || !has_dashes || !(rest.is_empty() || may_continue) {
         return None;
     }
-    let [flags] = hex::read::<1>(&fixed[53..], Letters::Lower)?;
+    let [flags] = hex::read::<1>(&fixed[FLAGS_AT..], Letters::Lower)?;
     Some(SpanContext {
         trace_id: TraceId::parse(&fixed[TRACE_ID_AT])?,
         span_id: SpanId::parse(&fixed[SPAN_ID_AT])?,
@@ -39,17 +46,11 @@ pub fn parse(value: &[u8]) -> Option<SpanContext> {
 /// Formats a `traceparent` of version 00.
 #[inline]
 pub fn write(context: &SpanContext) -> [u8; TRACEPARENT_BYTES] {
-    let mut out = *b"00-00000000000000000000000000000000-0000000000000000-00";
-    hex::write(&context.trace_id.bytes(), &mut out[TRACE_ID_AT]);
-    set_span(&mut out, context.span_id);
-    out[54] = if context.is_sampled { b'1' } else { b'0' };
+    let mut out = *TEMPLATE;
+    hex::write_in(&mut out, TRACE_ID_AT.start, &context.trace_id.bytes());
+    hex::write_in(&mut out, SPAN_ID_AT.start, &context.span_id.bytes());
+    hex::write_in(&mut out, FLAGS_AT, &[if context.is_sampled { SAMPLED } else { 0 }]);
     out
-}
-
-/// Replaces the span's id in a `traceparent`.
-#[inline]
-pub fn set_span(traceparent: &mut [u8; TRACEPARENT_BYTES], span_id: SpanId) {
-    hex::write(&span_id.bytes(), &mut traceparent[SPAN_ID_AT]);
 }
 
 #[cfg(test)]

@@ -141,3 +141,15 @@ fn what_a_head_said_about_framing_is_never_copied() {
     let expected = "POST / HTTP/1.1\r\nHost: a\r\nA: 1\r\nB:  2 \r\nContent-Length: 7\r\n\r\n";
     assert_eq!(out.escape_ascii().to_string(), expected.escape_default().to_string());
 }
+
+#[test]
+fn a_trace_context_is_a_line_of_its_ids() {
+    let mut ids = TraceIds { trace_id: [0xab; 16], span_id: [0x01; 8], is_sampled: true };
+    let mut out = Vec::new();
+    HeadWriter { out: &mut out }.traceparent(&ids);
+    ids.is_sampled = false;
+    HeadWriter { out: &mut out }.traceparent(&ids);
+    let line =
+        |flags| format!("traceparent: 00-{}-{}-{flags}\r\n", "ab".repeat(16), "01".repeat(8));
+    assert_eq!(String::from_utf8(out).expect("text"), line("01") + &line("00"));
+}

@@ -122,7 +122,7 @@ fn block(spans: usize) -> SpanBlock {
             parent: None,
             is_parent_remote: false,
             kind: SpanKind::Server,
-            name: [b"GET", b"/a"],
+            name: b"GET /a",
             start_ns: 1,
             end_ns: 2,
             status: SpanStatus::Unset,

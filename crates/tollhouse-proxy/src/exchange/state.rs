@@ -6,7 +6,7 @@ use tollhouse_http::element::Method;
 use tollhouse_http::{RequestHead, ResponseHead};
 use tollhouse_plugin::RequestEdits;
 use tollhouse_router::Captures;
-use tollhouse_trace::RequestTrace;
+use tollhouse_trace::{RequestTrace, TraceExtent};
 
 use super::held_body::HeldBody;
 use super::record::Record;
@@ -43,8 +43,8 @@ pub(crate) struct RequestState {
     pub matched: (usize, Option<usize>),
     /// Whether the method is idempotent, so that the request may be retried (RFC 9110 §9.2.2).
     pub is_idempotent: bool,
-    /// Whether the request belongs to a trace. Beside the flags that every request reads.
-    pub is_traced: bool,
+    /// Extent of the request's trace. Beside the flags that every request reads.
+    pub trace_extent: TraceExtent,
     /// Client address reported by a trusted proxy, if it differs from the peer's.
     pub reported_address: Option<(IpAddr, AddressText)>,
     /// Deadline of a gRPC call, in milliseconds of the core's clock.
@@ -53,7 +53,7 @@ pub(crate) struct RequestState {
     pub held_body: HeldBody,
     /// Facts about the request, for access log and metrics.
     pub record: Record,
-    /// Trace of the request; inactive unless `is_traced`.
+    /// Trace of the request; inactive without an extent.
     pub trace: RequestTrace,
     /// State that plugins keep between their phases.
     pub plugins: PluginState,
@@ -63,6 +63,12 @@ pub(crate) struct RequestState {
 const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
 impl RequestState {
+    /// Whether the request is recorded as spans.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.trace_extent == TraceExtent::Spans
+    }
+
     /// Returns the bytes sent to nodes before the client's body: the head, and a body set by
     /// plugins.
     #[inline]
@@ -83,7 +89,7 @@ impl RequestState {
         self.reported_address = None;
         self.call_deadline_ms = None;
         self.record.reset();
-        if std::mem::take(&mut self.is_traced) {
+        if std::mem::take(&mut self.trace_extent) != TraceExtent::None {
             self.trace.finish();
         }
         self.plugins.finish();

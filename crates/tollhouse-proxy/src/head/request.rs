@@ -5,10 +5,10 @@
 //! client's.
 
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
-use tollhouse_http::writer::Lines;
+use tollhouse_http::writer::{Lines, TraceIds};
 use tollhouse_http::{Field, Framing, HeadWriter, Known, RequestHead};
 use tollhouse_plugin::HeaderEdits;
-use tollhouse_trace::RequestTrace;
+use tollhouse_trace::{RequestTrace, SpanContext};
 
 use super::write_switch;
 
@@ -17,7 +17,6 @@ const X_FORWARDED_FOR: FieldName<'_> = FieldName::literal("X-Forwarded-For");
 const X_FORWARDED_PROTO: FieldName<'_> = FieldName::literal("X-Forwarded-Proto");
 const X_FORWARDED_HOST: FieldName<'_> = FieldName::literal("X-Forwarded-Host");
 const X_FORWARDED_PORT: FieldName<'_> = FieldName::literal("X-Forwarded-Port");
-const TRACEPARENT: FieldName<'_> = FieldName::literal("traceparent");
 
 /// Facts about the client for the forwarding headers.
 #[derive(Debug, Clone, Copy)]
@@ -123,11 +122,14 @@ impl UpstreamRequest<'_> {
         }
         let trusted = self.trust == Trust::Trusted;
         let head = &self.bytes[..self.head.head_bytes];
-        match self.trace {
+        match self.trace.filter(|trace| self.has_context(trace)) {
             None => {
                 out.copied(&self.head.fields, head, |field| passes(field, trusted));
             }
-            Some(trace) => self.write_traced(&mut out, trace),
+            Some(trace) => self.copy_without_context(&mut out, trace),
+        }
+        if let Some(trace) = self.trace {
+            write_context(&mut out, trace);
         }
         out.framing(self.framing);
         if self.upgrade {
@@ -137,39 +139,27 @@ impl UpstreamRequest<'_> {
         out.end();
     }
 
-    /// Copies the client's lines without its trace context, and writes that of `trace`.
+    /// Whether the client's lines may have a context that the gateway's replaces.
+    #[inline]
+    fn has_context(&self, trace: &RequestTrace) -> bool {
+        let fields = &self.head.fields;
+        fields.has(Known::Traceparent)
+            || fields.has(Known::Tracestate)
+            || !trace.propagators().are_trace_context_only()
+    }
+
+    /// Copies the client's lines without its trace context.
     #[inline(never)]
-    fn write_traced(&self, out: &mut HeadWriter<'_>, trace: &RequestTrace) {
+    fn copy_without_context(&self, out: &mut HeadWriter<'_>, trace: &RequestTrace) {
         let trusted = self.trust == Trust::Trusted;
         let head = &self.bytes[..self.head.head_bytes];
         // A state without the context that it belongs to is dropped (W3C Trace Context §3.3).
         let has_parent = trace.parent().is_some();
-        let is_kept = |field: &Field| has_parent || field.known != Known::Tracestate;
         let formats = trace.propagators();
-        if formats.are_trace_context_only() {
-            out.copied(&self.head.fields, head, |field| {
-                passes(field, trusted) && field.known != Known::Traceparent && is_kept(field)
-            });
-            let value = trace.outgoing_traceparent();
-            // Hexadecimal digits and dashes are valid.
-            if let Some(value) = FieldValue::parse(&value) {
-                out.field(TRACEPARENT, value);
-            }
-            return;
-        }
         out.copied(&self.head.fields, head, |field| {
             passes(field, trusted)
-                && is_kept(field)
+                && (has_parent || field.known != Known::Tracestate)
                 && !formats.replaces(field.name().bytes_in(self.bytes))
-        });
-        let Some(context) = trace.outgoing() else { return };
-        // The span of an attempt is a child of the request's own.
-        let own = trace.context().map(|own| own.span_id).filter(|own| *own != context.span_id);
-        formats.inject(&context, own.or(trace.parent()), &mut |name, value| {
-            let line = FieldName::parse(name.as_bytes()).zip(FieldValue::parse(value.as_bytes()));
-            if let Some((name, value)) = line {
-                out.field(name, value);
-            }
         });
     }
 
@@ -200,6 +190,33 @@ impl UpstreamRequest<'_> {
         let edited = edited.filter_map(|(_, value)| FieldValue::parse(value));
         sent.chain(edited).chain([client.remote_address])
     }
+}
+
+/// Writes the trace context that a node receives.
+#[inline]
+fn write_context(out: &mut HeadWriter<'_>, trace: &RequestTrace) {
+    let Some(context) = trace.outgoing() else { return };
+    if !trace.propagators().are_trace_context_only() {
+        return write_contexts(out, trace, &context);
+    }
+    out.traceparent(&TraceIds {
+        trace_id: context.trace_id.bytes(),
+        span_id: context.span_id.bytes(),
+        is_sampled: context.is_sampled,
+    });
+}
+
+/// Writes the trace context in every format.
+#[inline(never)]
+fn write_contexts(out: &mut HeadWriter<'_>, trace: &RequestTrace, context: &SpanContext) {
+    // The span of an attempt is a child of the request's own.
+    let own = trace.context().map(|own| own.span_id).filter(|own| *own != context.span_id);
+    trace.propagators().inject(context, own.or(trace.parent()), &mut |name, value| {
+        let line = FieldName::parse(name.as_bytes()).zip(FieldValue::parse(value.as_bytes()));
+        if let Some((name, value)) = line {
+            out.field(name, value);
+        }
+    });
 }
 
 /// Whether plugins change `X-Forwarded-For`.

@@ -11,7 +11,7 @@ use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
-use tollhouse_trace::{RequestTrace, TraceStart};
+use tollhouse_trace::{RequestTrace, TraceExtent, TraceStart};
 
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
@@ -162,12 +162,11 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
     }
 
     fn trace(&self) -> Option<&RequestTrace> {
-        self.state.is_traced.then_some(&self.state.trace)
+        (self.state.trace_extent != TraceExtent::None).then_some(&self.state.trace)
     }
 
     fn begin_trace(&mut self, start: TraceStart) {
-        self.state.is_traced = true;
-        self.state.trace.begin(start);
+        self.state.trace_extent = self.state.trace.begin(start);
         if let Some(entry) = self.route {
             trace::note_route(self.state, entry);
         }

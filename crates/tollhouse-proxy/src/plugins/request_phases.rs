@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use tollhouse_plugin::{Flow, Memory, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
-use tollhouse_trace::{InnerSpan, unix_ns};
+use tollhouse_trace::{InnerSpan, SpanId, unix_ns};
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
@@ -34,7 +34,7 @@ pub(crate) async fn run<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
     let verdict = {
-        let has_spans = exchange.state.is_traced && exchange.state.trace.has_inner_spans();
+        let has_spans = exchange.state.is_recorded() && exchange.state.trace.has_inner_spans();
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
         Phasing { cx, prepared: &mut loan.prepared, upstream: None, has_spans }
@@ -173,7 +173,9 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
     #[cold]
     fn note_span(&self, step: &PluginStep, phase: Phases, start_ns: u64) {
         let name = phase.names().first().copied().unwrap_or_default();
-        let span = InnerSpan { name, plugin: step.handler.name(), start_ns, end_ns: unix_ns() };
+        let span_id = SpanId::from_random(self.cx.random());
+        let plugin = step.handler.name();
+        let span = InnerSpan { span_id, name, plugin, start_ns, end_ns: unix_ns() };
         if let Some(trace) = self.cx.trace() {
             trace.add_inner(span);
         }

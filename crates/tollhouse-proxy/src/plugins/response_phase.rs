@@ -5,7 +5,7 @@ use tollhouse_plugin::edits::length_bit;
 use tollhouse_plugin::response::ResponseFacts;
 use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 use tollhouse_telemetry::ErrorCode;
-use tollhouse_trace::{InnerSpan, unix_ns};
+use tollhouse_trace::{InnerSpan, SpanId, unix_ns};
 
 use super::chains::Chains;
 use super::state::put_back;
@@ -37,7 +37,7 @@ pub(crate) fn run(
     let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    let has_spans = exchange.state.is_traced && exchange.state.trace.has_inner_spans();
+    let has_spans = exchange.state.is_recorded() && exchange.state.trace.has_inner_spans();
     let (facts, is_refused) = {
         let exchange = &*exchange;
         let of_node;
@@ -59,7 +59,8 @@ pub(crate) fn run(
                 step.handler.response(&mut cx);
                 if has_spans {
                     let (name, plugin) = ("response", step.handler.name());
-                    let span = InnerSpan { name, plugin, start_ns, end_ns: unix_ns() };
+                    let span_id = SpanId::from_random(exchange.worker.random_u64());
+                    let span = InnerSpan { span_id, name, plugin, start_ns, end_ns: unix_ns() };
                     exchange.state.trace.add_inner(span);
                 }
             }

@@ -48,7 +48,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
             Some(picked) => picked,
             None => pick(cx, way, &tried).await?,
         };
-        if cx.state.is_traced {
+        if cx.state.is_recorded() {
             trace::begin_attempt(cx, way, &picked);
         }
         let error = match (Attempt { way, picked: &picked }).run(cx).await {
@@ -62,7 +62,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         if error.code == ErrorCode::RewriteInvalid {
             return Err(error.code.into());
         }
-        if cx.state.is_traced {
+        if cx.state.is_recorded() {
             cx.state.trace.end_attempt();
         }
         tried.insert(&picked);

@@ -108,7 +108,7 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     id.push_str(entry.id.as_str());
     // `UNCOUNTED` is the largest number, so it wraps to 0, which means none.
     cx.state.record.route_count = entry.number.wrapping_add(1);
-    if cx.state.is_traced {
+    if cx.state.is_recorded() {
         trace::note_route(cx.state, entry);
     }
     note_shenyu(cx, entry);
@@ -133,7 +133,7 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let record = &mut cx.state.record;
     record.route_id.push_str(entry.id.as_str());
     record.route_count = entry.number.wrapping_add(1);
-    if cx.state.is_traced {
+    if cx.state.is_recorded() {
         trace::note_route(cx.state, entry);
     }
     let record = &mut cx.state.record;

@@ -8,6 +8,7 @@ use tollhouse_http::element::{Authority, FieldValue, OriginForm};
 use tollhouse_http::{BodyLength, Framing, Known};
 use tollhouse_model::upstream::{PassHost, Scheme};
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_trace::TraceExtent;
 use tollhouse_upstream::Picked;
 
 use super::client_address::trust;
@@ -114,7 +115,7 @@ impl NodeHead<'_> {
             edits: &edits.headers,
             framing: framing(state),
             upgrade: self.upgrade,
-            trace: state.is_traced.then_some(&state.trace),
+            trace: (state.trace_extent != TraceExtent::None).then_some(&state.trace),
         }
         .write(out);
         if state.plugins.is_active {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tollhouse_proxy::SnapshotCell;
 use tollhouse_trace::{
     AttributeValue, Propagator, Propagators, Sampler, SpanBlock, SpanContext, SpanKind, SpanSink,
-    SpanStatus, Tracer, w3c,
+    SpanStatus, SpanView, Tracer, w3c,
 };
 
 use crate::support::{Gateway, Options, PATIENCE, connect, read_head, snapshot};
@@ -43,7 +43,7 @@ impl Blocks {
     fn spans(&self) -> Vec<Seen> {
         let blocks = self.0.lock().expect("no test panicked here");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let spans = blocks.iter().flat_map(|block| block.read()).map(|span| {
+        let seen = |span: &SpanView<'_>| {
             let attributes = span.attributes.iter().map(|it| {
                 let value = match it.value {
                     AttributeValue::Text(bytes) => json!(text(bytes)),
@@ -66,8 +66,10 @@ impl Blocks {
                 attributes: attributes.collect::<serde_json::Map<_, _>>().into(),
                 took_ns: span.end_ns - span.start_ns,
             }
-        });
-        spans.collect()
+        };
+        let mut spans = Vec::new();
+        blocks.iter().for_each(|block| block.each(|span| spans.push(seen(span))));
+        spans
     }
 }
 
@@ -276,10 +278,11 @@ fn what_is_not_recorded_still_has_a_context_at_the_node() {
         format!("GET /shop/a HTTP/1.1\r\ntraceparent: 00-{TRACE}-{SPAN}-01\r\ntracestate: a=b"),
         "GET /shop/b HTTP/1.1\r\ntraceparent: 00-broken\r\ntracestate: a=b".to_owned(),
         format!("GET /shop/c HTTP/1.1\r\n{}", repeated.trim_end()),
+        "GET /shop/d HTTP/1.1".to_owned(),
     ];
     let requests = requests.each_ref().map(String::as_str);
-    assert_eq!(traced.send(&requests), [200, 200, 200]);
-    let seen: Vec<(bool, bool, usize)> = (0..3)
+    assert_eq!(traced.send(&requests), [200; 4]);
+    let seen: Vec<(bool, bool, usize)> = (0..4)
         .map(|_| {
             let head = heads.recv_timeout(PATIENCE).expect("a request");
             let [sent] = header(&head, "traceparent")[..] else { panic!("one: {head}") };
@@ -289,7 +292,8 @@ fn what_is_not_recorded_still_has_a_context_at_the_node() {
         })
         .collect();
     // The state goes with the context that it belongs to.
-    assert_eq!(seen, [(true, false, 1), (false, false, 0), (false, false, 0)]);
+    let new = (false, false, 0);
+    assert_eq!(seen, [(true, false, 1), new, new, new]);
     assert_eq!(traced.spans().len(), 0);
 }
 

@@ -4,6 +4,8 @@
 //! live as long as the state. The current context is therefore in a scoped slot of the thread for
 //! the time of a run.
 
+use std::borrow::Cow;
+
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::response::Source;
@@ -21,11 +23,11 @@ pub(crate) trait Access {
     fn lookup(&self) -> Option<&dyn Lookup> {
         None
     }
-    fn variable(&self, variable: &Variable) -> Option<Vec<u8>> {
-        self.lookup()?.variable(variable).map(|value| value.into_owned())
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        self.lookup()?.variable(variable)
     }
     fn method(&self) -> Vec<u8> {
-        self.variable(&Variable::RequestMethod).unwrap_or_default()
+        self.variable(&Variable::RequestMethod).unwrap_or_default().into_owned()
     }
     fn each_header(&self, _visit: &mut dyn FnMut(&[u8], &[u8])) {}
     fn header(&self, _name: &str) -> Option<Vec<u8>> {
@@ -168,8 +170,10 @@ impl Access for InResponse<'_, '_> {
         "header_filter"
     }
 
-    fn variable(&self, variable: &Variable) -> Option<Vec<u8>> {
-        self.0.variables().variable(variable).map(|value| value.into_owned())
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let variables = self.0.variables();
+        let value = variables.variable(variable)?;
+        Some(Cow::Owned(value.into_owned()))
     }
 
     fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
@@ -310,10 +314,10 @@ impl Access for InBody<'_> {
         "body_filter"
     }
 
-    fn variable(&self, variable: &Variable) -> Option<Vec<u8>> {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let named = |name: &&str| Variable::parse(name) == *variable;
         let found = self.facts.variables.iter().find(|(name, _)| named(name));
-        found.map(|(_, value)| value.clone())
+        found.map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
     fn answer(&mut self) -> Option<&mut dyn AnswerAccess> {
@@ -360,7 +364,8 @@ impl Access for InMatching<'_> {
     }
 
     fn header(&self, name: &str) -> Option<Vec<u8>> {
-        self.variable(&Variable::Header(name.to_ascii_lowercase().replace('_', "-")))
+        let variable = Variable::Header(name.to_ascii_lowercase().replace('_', "-"));
+        self.variable(&variable).map(Cow::into_owned)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlua::{MultiValue, Value};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{BodyFilter, FilterFailure, Piece, ResponseContext};
@@ -11,7 +10,7 @@ use tollhouse_plugin::{BodyFilter, FilterFailure, Piece, ResponseContext};
 use crate::access::{BODY_VARIABLES, BodyFacts, InBody};
 use crate::failure::Failure;
 use crate::handler;
-use crate::program::{Call, Program};
+use crate::program::Program;
 use crate::request::RequestState;
 use crate::state::Core;
 use crate::world::World;
@@ -59,20 +58,11 @@ impl LuaBody {
         let gone = || Failure::Error("the state of the request is on another thread".to_owned());
         let request: Rc<RequestState> = core.request(self.request).ok_or_else(gone)?;
         let loaded = core.loaded(&self.program)?;
-        let Some(call) = loaded.call("body_filter") else { return Ok(()) };
+        let Some(function) = loaded.bound("body_filter") else { return Ok(()) };
         *request.piece.borrow_mut() = Some(input.to_vec());
         request.is_last_piece.set(piece.is_last());
-        let (conf, ctx) = (loaded.conf.clone(), Value::Table(request.ctx.clone()));
-        let values = match call {
-            Call::One(function) if !loaded.takes_conf() => vec![Value::Function(function), ctx],
-            Call::One(function) => vec![Value::Function(function), conf, ctx],
-            Call::All(list) => {
-                vec![Value::Function(core.run_all.clone()), Value::Table(list), conf, ctx]
-            }
-        };
-        let values = MultiValue::from_iter(values);
         let mut access = InBody { facts: &self.facts };
-        handler::run(&core, &mut access, &request, &self.program, values)?;
+        handler::run(&core, &mut access, &request, &self.program, function)?;
         out.extend(request.piece.borrow_mut().take().unwrap_or_default());
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlua::{MultiValue, Table, Thread, Value};
+use mlua::{Function, MultiValue, Table, Thread, Value};
 use tollhouse_plugin::{BodyError, RequestContext};
 
 use crate::access::{InRequest, NoRequest};
@@ -27,7 +27,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a function, which comes first in `values`, and runs it until it ends or waits.
+    /// Starts the function of a phase, and runs it until it ends or waits.
     ///
     /// # Errors
     /// If the function fails or exceeds a limit.
@@ -35,17 +35,16 @@ impl Running {
         &self,
         cx: &mut RequestContext<'_>,
         phase: &'static str,
-        mut values: MultiValue,
+        function: &Function,
     ) -> Result<Progress, Failure> {
+        let ctx = &self.request.ctx;
         if self.thread.is_some() {
-            return self.step(cx, phase, values);
+            let values = [Value::Function(function.clone()), Value::Table(ctx.clone())];
+            return self.step(cx, phase, MultiValue::from_iter(values));
         }
-        let Some(Value::Function(function)) = values.pop_front() else {
-            return Ok(Progress::Ended(Outcome::Returned(values)));
-        };
         let mut access = InRequest { cx, phase };
         let (request, program) = (Some(&self.request), Some(&self.program));
-        self.core.call(&function, values, &mut access, request, program).map(Progress::Ended)
+        self.core.call(function, ctx, &mut access, request, program).map(Progress::Ended)
     }
 
     /// Resumes the coroutine for a request until it ends or waits.
@@ -113,7 +112,7 @@ impl Running {
 pub(crate) async fn run_timer(
     core: &Rc<Core>,
     program: Option<&Arc<Program>>,
-    function: &mlua::Function,
+    function: &Function,
     arguments: Vec<Value>,
 ) -> Result<(), Failure> {
     let request = core.new_request()?;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlua::{MultiValue, Value};
+use mlua::{Function, Value};
 use tollhouse_plugin::answer::AnswerBody;
 use tollhouse_plugin::handler::{Handler, SharedHandler};
 use tollhouse_plugin::{
@@ -16,7 +16,7 @@ use crate::body::{LuaBody, NoBody};
 use crate::drive::Running;
 use crate::failure::{Failure, failure_of};
 use crate::json::from_lua;
-use crate::program::{Call, Loaded, Program};
+use crate::program::Program;
 use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
 use crate::state::Core;
@@ -26,7 +26,24 @@ use crate::world::World;
 const GOES_ON: [i64; 2] = [0, -5];
 
 /// State of a request's scripts in the memory that its plugins share.
-struct RequestSlot(Rc<RequestState>);
+struct RequestSlot {
+    core: Rc<Core>,
+    request: Rc<RequestState>,
+}
+
+impl Drop for RequestSlot {
+    fn drop(&mut self) {
+        self.core.give_back(&self.request);
+    }
+}
+
+impl RequestSlot {
+    /// Returns a slot with the state of a new request, and that state.
+    fn new(core: &Rc<Core>) -> Result<(Self, Rc<RequestState>), Failure> {
+        let request = core.new_request()?;
+        Ok((Self { core: Rc::clone(core), request: Rc::clone(&request) }, request))
+    }
+}
 
 /// Program that runs as a plugin.
 pub(crate) struct ScriptHandler {
@@ -39,28 +56,30 @@ pub(crate) struct ScriptHandler {
 }
 
 impl ScriptHandler {
-    /// Begins to run a phase; `None` if the program has no function for it.
+    /// Runs the function of a phase until it ends or waits; `None` if the program has none. `name` is
+    /// the phase of the function, which may differ from that of the request.
     fn begin(
         &self,
         cx: &mut RequestContext<'_>,
         phase: &'static str,
-    ) -> Result<Option<(Running, MultiValue)>, Failure> {
+        name: &str,
+    ) -> Result<Option<(Running, Progress)>, Failure> {
         let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
-        let Some(call) = loaded.call(phase) else { return Ok(None) };
+        let Some(function) = loaded.bound(name) else { return Ok(None) };
         let request = match cx.shared::<RequestSlot>() {
-            Some(slot) => Rc::clone(&slot.0),
+            Some(slot) => Rc::clone(&slot.request),
             None => {
-                let request = core.new_request()?;
-                cx.share(RequestSlot(Rc::clone(&request)));
+                let (slot, request) = RequestSlot::new(&core)?;
+                cx.share(slot);
                 request
             }
         };
-        let values = arguments(&core, &loaded, call, &request);
         let thread = if self.program.may_wait { Some(core.thread()?) } else { None };
         core.shared.budget.begin_phase();
         let running = Running { core, thread, request, program: Arc::clone(&self.program) };
-        Ok(Some((running, values)))
+        let progress = running.start(cx, phase, function)?;
+        Ok(Some((running, progress)))
     }
 
     fn request_phase<'a>(
@@ -68,17 +87,17 @@ impl ScriptHandler {
         cx: &'a mut RequestContext<'_>,
         phase: &'static str,
     ) -> Step<'a> {
-        let (running, values) = match self.begin(cx, phase) {
+        let (running, progress) = match self.begin(cx, phase, phase) {
             Ok(Some(begun)) => begun,
             Ok(None) => return Step::Continue,
             Err(failure) => return self.failed(&failure).borrowed().into(),
         };
-        match running.start(cx, phase, values) {
-            Ok(Progress::Ended(outcome)) => match self.flow(&running, outcome) {
+        match progress {
+            Progress::Ended(outcome) => match self.flow(&running, outcome) {
                 Flow::Continue => Step::Continue,
                 Flow::Answer(answer) => answer.borrowed().into(),
             },
-            Ok(Progress::Waits(wait)) => Step::wait(async move {
+            Progress::Waits(wait) => Step::wait(async move {
                 match running.finish(cx, phase, wait).await {
                     Ok(outcome) => match self.flow(&running, outcome) {
                         Flow::Continue => Flow::Continue,
@@ -87,7 +106,6 @@ impl ScriptHandler {
                     Err(failure) => self.failed(&failure).borrowed().into(),
                 }
             }),
-            Err(failure) => self.failed(&failure).borrowed().into(),
         }
     }
 
@@ -107,23 +125,11 @@ impl ScriptHandler {
     }
 }
 
-/// Returns the function and the arguments of a call, as a coroutine takes them.
-fn arguments(core: &Core, loaded: &Loaded, call: Call, request: &RequestState) -> MultiValue {
-    let (conf, ctx) = (loaded.conf.clone(), Value::Table(request.ctx.clone()));
-    let values = match call {
-        Call::One(function) if !loaded.takes_conf() => vec![Value::Function(function), ctx],
-        Call::One(function) => vec![Value::Function(function), conf, ctx],
-        Call::All(list) => {
-            vec![Value::Function(core.run_all.clone()), Value::Table(list), conf, ctx]
-        }
-    };
-    MultiValue::from_iter(values)
-}
-
 /// Returns the answer of a phase that has ended; `None` if the request goes on.
 fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'static>>, Failure> {
     let mut prepared = running.request.answer.borrow_mut();
     let code = match outcome {
+        Outcome::Returned(values) if values.is_empty() && !prepared.has_body => return Ok(None),
         Outcome::Returned(values) => {
             let mut values = values.into_iter();
             let (code, body) = (values.next().unwrap_or(Value::Nil), values.next());
@@ -200,21 +206,20 @@ impl ScriptHandler {
         }
         let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
-        let (header, filters) = (loaded.call("header_filter"), self.filters_body);
+        let (header, filters) = (loaded.bound("header_filter"), self.filters_body);
         if header.is_none() && !filters {
             return Ok(());
         }
         let request = match cx.shared::<RequestSlot>() {
-            Some(slot) => Rc::clone(&slot.0),
+            Some(slot) => Rc::clone(&slot.request),
             None => {
-                let request = core.new_request()?;
-                cx.share(RequestSlot(Rc::clone(&request)));
+                let (slot, request) = RequestSlot::new(&core)?;
+                cx.share(slot);
                 request
             }
         };
-        if let Some(call) = header {
-            let values = arguments(&core, &loaded, call, &request);
-            run(&core, &mut InResponse(cx), &request, &self.program, values)?;
+        if let Some(function) = header {
+            run(&core, &mut InResponse(cx), &request, &self.program, function)?;
         }
         if filters {
             core.register(&request);
@@ -228,32 +233,30 @@ impl ScriptHandler {
     fn on_log(&self, cx: &mut LogContext<'_>) -> Result<(), Failure> {
         let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
-        let Some(call) = loaded.call("log") else { return Ok(()) };
+        let Some(function) = loaded.bound("log") else { return Ok(()) };
         let request = match cx.shared::<RequestSlot>() {
-            Some(slot) => Rc::clone(&slot.0),
+            Some(slot) => Rc::clone(&slot.request),
             None => core.new_request()?,
         };
-        let values = arguments(&core, &loaded, call, &request);
-        run(&core, &mut InLog(cx), &request, &self.program, values)
+        run(&core, &mut InLog(cx), &request, &self.program, function)
     }
 }
 
-/// Runs a function, which comes first in `values`, in a phase that cannot wait.
+/// Runs a function in a phase that cannot wait.
 pub(crate) fn run(
     core: &Core,
     access: &mut (dyn crate::access::Access + '_),
     request: &Rc<RequestState>,
     program: &Arc<Program>,
-    mut values: MultiValue,
+    function: &Function,
 ) -> Result<(), Failure> {
-    let Some(Value::Function(function)) = values.pop_front() else { return Ok(()) };
-    core.run_now(access, Some(request), Some(program), &function, values).map(drop)
+    core.run_now(access, Some(request), Some(program), function, &request.ctx).map(drop)
 }
 
 /// Applies changes of the answer that scripts have noted before it existed.
 fn apply_noted(cx: &mut ResponseContext<'_>) {
     let Some(slot) = cx.shared::<RequestSlot>() else { return };
-    let changes = std::mem::take(&mut slot.0.answer.borrow_mut().headers);
+    let changes = std::mem::take(&mut slot.request.answer.borrow_mut().headers);
     for change in changes {
         if !change.is_added {
             cx.remove_header(&change.name);
@@ -270,7 +273,8 @@ impl Handler for ScriptHandler {
     fn phases(&self) -> Phases {
         let before = Phases::REWRITE.union(Phases::ACCESS).union(Phases::BEFORE_PROXY);
         // Headers of the answer that are set earlier are applied in its phase.
-        let noted = if self.phases.intersects(before) { Phases::RESPONSE } else { Phases::NONE };
+        let notes = self.program.may_note && self.phases.intersects(before);
+        let noted = if notes { Phases::RESPONSE } else { Phases::NONE };
         self.phases.union(noted)
     }
 
@@ -320,15 +324,14 @@ impl Preceded {
         next: impl for<'n> FnOnce(&'n dyn Handler, &'n mut RequestContext<'_>) -> Step<'n> + 'a,
     ) -> Step<'a> {
         let before = &self.before;
-        let begun = match before.begin(cx, "access") {
-            Ok(Some((running, values))) => match running.start(cx, phase, values) {
-                Ok(Progress::Ended(Outcome::Returned(_))) => None,
-                Ok(Progress::Ended(outcome)) => match before.flow(&running, outcome) {
+        let begun = match before.begin(cx, phase, "access") {
+            Ok(Some((running, progress))) => match progress {
+                Progress::Ended(Outcome::Returned(_)) => None,
+                Progress::Ended(outcome) => match before.flow(&running, outcome) {
                     Flow::Continue => None,
                     Flow::Answer(answer) => return answer.borrowed().into(),
                 },
-                Ok(Progress::Waits(wait)) => Some((running, wait)),
-                Err(failure) => return before.failed(&failure).borrowed().into(),
+                Progress::Waits(wait) => Some((running, wait)),
             },
             Ok(None) => None,
             Err(failure) => return before.failed(&failure).borrowed().into(),
@@ -406,12 +409,11 @@ impl Preceded {
     fn run_on_answer(&self, cx: &mut ResponseContext<'_>) -> Result<(), Failure> {
         let core = Core::for_thread(&self.before.world)?;
         let loaded = core.loaded(&self.before.program)?;
-        let Some(call) = loaded.call("access") else { return Ok(()) };
+        let Some(function) = loaded.bound("access") else { return Ok(()) };
         let request = match cx.shared::<RequestSlot>() {
-            Some(slot) => Rc::clone(&slot.0),
+            Some(slot) => Rc::clone(&slot.request),
             None => core.new_request()?,
         };
-        let values = arguments(&core, &loaded, call, &request);
-        run(&core, &mut InResponse(cx), &request, &self.before.program, values)
+        run(&core, &mut InResponse(cx), &request, &self.before.program, function)
     }
 }

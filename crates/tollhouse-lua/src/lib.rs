@@ -154,10 +154,11 @@ impl Filter {
         let loaded = core.loaded(&self.program)?;
         let Some(function) = loaded.each("filter").first() else { return Ok(false) };
         let state = core.new_request()?;
-        let vars: Value = state.ctx.raw_get("var").map_err(|error| failure_of(&error))?;
         let mut access = InMatching(request);
         let program = Some(&self.program);
-        match core.run_now(&mut access, Some(&state), program, function, vars)? {
+        let outcome = core.run_now(&mut access, Some(&state), program, function, &core.vars)?;
+        core.give_back(&state);
+        match outcome {
             Outcome::Returned(values) => {
                 let first = values.into_iter().next().unwrap_or(Value::Nil);
                 Ok(!matches!(first, Value::Nil | Value::Boolean(false)))

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Number of instructions between two checks. Fewer cost more; in a thousand, a script that copies
 /// long texts can use milliseconds.
-pub(crate) const HOOK_INSTRUCTIONS: u32 = 200;
+pub(crate) const HOOK_INSTRUCTIONS: u32 = 100;
 
 /// Wall-clock time of a run after which its processor time is measured.
 const UNMEASURED: Duration = Duration::from_micros(2_000);
@@ -38,6 +38,8 @@ pub(crate) struct Budget {
     /// Processor time at the first measurement of this run.
     measured_from: Cell<Option<Duration>>,
     instructions: Cell<u64>,
+    /// Whether a run is in progress; only a run can be ended.
+    is_running: Cell<bool>,
 }
 
 impl Budget {
@@ -46,6 +48,7 @@ impl Budget {
             started: Cell::new(Instant::now()),
             measured_from: Cell::new(None),
             instructions: Cell::new(0),
+            is_running: Cell::new(false),
         }
     }
 
@@ -70,6 +73,20 @@ impl Budget {
     pub(crate) fn resume_phase(&self, instructions: u64) {
         self.instructions.set(instructions);
         self.begin_run();
+    }
+
+    /// Notes whether a run is in progress; returns what was noted before.
+    pub(crate) fn note_running(&self, is_running: bool) -> bool {
+        self.is_running.replace(is_running)
+    }
+
+    /// Ends the run with a panic if its time is over. Called before each function of the gateway,
+    /// because a hundred calls of an expensive one would otherwise run between two checks.
+    #[inline]
+    pub(crate) fn check(&self) {
+        if self.is_running.get() && self.started.get().elapsed() > UNMEASURED && self.is_late() {
+            resume_unwind(Box::new(LimitReached));
+        }
     }
 
     /// Counts instructions or steps of comparable cost. Ends the run with a panic if a limit is

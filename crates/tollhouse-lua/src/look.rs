@@ -91,12 +91,23 @@ const WAITING: [&str; 13] = [
     "setmetatable",
 ];
 
+/// Names by which functions reach the interface of the gateway beyond their context.
+const INTERFACE: [&str; 4] = ["ngx", "require", "load", "_G"];
+
+/// Whether a text may reach more of the gateway than its context.
+pub(crate) fn may_reach_gateway(text: &str) -> bool {
+    mentions(text, &INTERFACE)
+}
+
 /// Whether a text may wait or end a phase early. A text that reaches such a function by a name that
 /// it makes at run time fails when it calls it.
 pub(crate) fn may_wait(text: &str) -> bool {
-    let is_waiting = |name: &str| WAITING.iter().any(|word| name.contains(word));
+    mentions(text, &WAITING)
+}
+
+fn mentions(text: &str, words: &[&str]) -> bool {
     tokens(text).iter().any(|token| match token {
-        Token::Name(name) | Token::Text(name) => is_waiting(name),
+        Token::Name(name) | Token::Text(name) => words.iter().any(|word| name.contains(word)),
         Token::Symbol(_) => false,
     })
 }

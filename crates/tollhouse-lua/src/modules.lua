@@ -3,7 +3,7 @@ local host, parts = ...
 
 local base, library, wait, headers, vars = parts.base, parts.library, parts.wait, parts.headers, parts.vars
 local ngx, levels, joined, encode = parts.ngx, parts.levels, parts.joined, parts.encode
-local raw_yield, frozen = parts.raw_yield, parts.frozen
+local raw_yield, frozen, ctx_meta = parts.raw_yield, parts.frozen, parts.ctx_meta
 local error, type, tostring, tonumber, pairs, ipairs, select = error, type, tostring, tonumber, pairs, ipairs, select
 local setmetatable, getmetatable, rawget, rawset, next, unpack = setmetatable, getmetatable, rawget, rawset, next, unpack
 local concat, insert, remove, sort = table.concat, table.insert, table.remove, table.sort
@@ -592,19 +592,20 @@ base.require = function(name)
     return own
 end
 
--- Fields of the context that come from the gateway; scripts add their own.
-local ctx_meta = { __index = function(_, name)
-    if type(name) == "string" then return host.ctx_field(name) end
-end }
 local function new_ctx()
-    return setmetatable({ var = vars }, ctx_meta)
+    return setmetatable({}, ctx_meta)
 end
 
--- Runs functions of one plugin until one answers.
-local function run(functions, conf, ctx)
-    for i = 1, #functions do
-        local code, body = functions[i](conf, ctx)
-        if code or body then return code, body end
+-- Returns the function of a phase of one plugin: it takes the context, and runs the functions until one answers.
+local function bound(functions, takes_conf, conf)
+    local first = functions[1]
+    if not takes_conf then return first end
+    if #functions == 1 then return function(ctx) return first(conf, ctx) end end
+    return function(ctx)
+        for i = 1, #functions do
+            local code, body = functions[i](conf, ctx)
+            if code or body then return code, body end
+        end
     end
 end
 
@@ -615,4 +616,4 @@ local function pump(done)
     end
 end
 
-return { modules = modules, new_ctx = new_ctx, run = run, pump = pump }
+return { modules = modules, new_ctx = new_ctx, bound = bound, pump = pump }

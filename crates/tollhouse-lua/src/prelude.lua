@@ -14,6 +14,10 @@ local libraries = setmetatable({}, { __mode = "k" })
 local frozen = setmetatable({}, { __mode = "k" })
 local metatables = setmetatable({}, { __mode = "k" })
 
+-- Fields of the context of a request that come from the gateway; scripts add their own. A context without such fields
+-- serves another request after its own.
+local ctx_meta = {}
+
 local function missing(name)
     error(name .. " is not available: scripts have the part of Lua and OpenResty that docs/guides/lua.md lists", 3)
 end
@@ -109,6 +113,7 @@ local base = {
         if frozen[t] then error("attempt to change a library, which all scripts share", 2) end
         -- A finaliser would run outside of the limits of its request.
         if type(meta) == "table" and rawget(meta, "__gc") ~= nil then error("__gc is not available", 2) end
+        if getmetatable(t) == ctx_meta then host.keep_ctx() end
         return setmetatable(t, meta)
     end,
     rawset = function(t, key, value)
@@ -126,6 +131,19 @@ for name, value in pairs(string) do strings[name] = value end
 strings.dump, strings.gfind = nil, nil
 strings.rep, strings.find, strings.match = host.rep, host.find, host.match
 strings.gsub = host.gsub
+-- These read a whole text and count as one instruction, so that long texts are checked.
+for _, name in ipairs({ "upper", "lower", "reverse" }) do
+    local of_whole = strings[name]
+    strings[name] = function(s)
+        if type(s) == "string" and #s > 16384 then host.check_time() end
+        return of_whole(s)
+    end
+end
+local raw_sub = strings.sub
+strings.sub = function(s, i, j)
+    if type(s) == "string" and #s > 16384 then host.check_time() end
+    return raw_sub(s, i, j)
+end
 strings.gmatch = function(s, pattern)
     local at, len = 1, #s
     return function()
@@ -140,9 +158,12 @@ do
     meta.__metatable = false
 end
 
-local tables = { concat = table.concat, insert = table.insert, remove = table.remove, maxn = table.maxn }
+local tables = { concat = function(t, separator, i, j)
+        if type(t) == "table" and #t > 256 then host.check_time() end
+        return concat(t, separator, i, j)
+    end, insert = table.insert, remove = table.remove, maxn = table.maxn }
 tables.sort = function(t, less)
-    if #t > 50000 then error("table.sort of more than 50000 items is not available", 2) end
+    if #t > 10000 then error("table.sort of more than 10000 items is not available", 2) end
     return sort(t, less)
 end
 tables.unpack = unpack
@@ -350,6 +371,9 @@ end
 local vars = setmetatable({}, { __index = host.var_index,
     __newindex = function(_, name, value) host.set_var(name, value) end, __metatable = false })
 frozen[vars] = true
+ctx_meta.__index = setmetatable({ var = vars }, { __index = function(_, name)
+    if type(name) == "string" then return host.ctx_field(name) end
+end })
 ngx.var = vars
 ngx.header = setmetatable({}, { __index = function(_, name) return host.answer_header(name) end,
     __newindex = function(_, name, value) host.set_answer_header(name, value) end, __metatable = false })
@@ -548,5 +572,5 @@ base.print = function(...) host.log(levels.NOTICE, joined(...)) end
 return {
     base = base, libraries = libraries, library = library, environment = environment, wait = wait, headers = headers,
     vars = vars, cjson = cjson, cjson_safe = cjson_safe, raw_yield = raw_yield, joined = joined, frozen = frozen,
-    ngx = ngx_proxy, levels = levels, encode = encode, dicts = ngx.shared,
+    ctx_meta = ctx_meta, ngx = ngx_proxy, levels = levels, encode = encode, dicts = ngx.shared,
 }

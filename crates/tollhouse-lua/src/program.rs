@@ -7,7 +7,7 @@ use tollhouse_plugin::{FunctionPhase, Phases};
 
 use crate::failure::{Failure, failure_of};
 use crate::json::to_lua;
-use crate::look::may_wait;
+use crate::look::{may_reach_gateway, may_wait};
 use crate::state::Core;
 
 /// Phases by their names in modules.
@@ -59,34 +59,29 @@ pub(crate) struct Program {
     pub(crate) metadata: Option<serde_json::Value>,
     /// Whether functions need a coroutine, because they may wait.
     pub(crate) may_wait: bool,
+    /// Whether functions may change the answer before it exists.
+    pub(crate) may_note: bool,
 }
 
 /// Functions of a program on one core.
 pub(crate) struct Loaded {
     /// Functions by phase, in order.
     functions: Vec<(&'static str, Vec<Function>)>,
-    /// All functions of a phase with several, for one run.
-    lists: Vec<(&'static str, Table)>,
-    pub(crate) conf: Value,
-    takes_conf: bool,
-}
-
-/// Function of a phase with its arguments before `conf` and `ctx`.
-pub(crate) enum Call {
-    One(Function),
-    All(Table),
+    /// Functions that take the context and run all functions of a phase.
+    bound: Vec<(&'static str, Function)>,
 }
 
 impl Program {
     pub(crate) fn new(plugin: &'static str, code: Code, conf: serde_json::Value) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let may_wait = match &code {
-            Code::Functions { texts, .. } => texts.iter().any(|text| may_wait(text)),
-            Code::Expression(text) => may_wait(text),
+        let any = |may: fn(&str) -> bool| match &code {
+            Code::Functions { texts, .. } => texts.iter().any(|text| may(text)),
+            Code::Expression(text) => may(text),
             Code::Chunks(_) | Code::Script(_) | Code::Module(_) => true,
         };
-        Self { id, plugin, code, conf, metadata: None, may_wait }
+        let (may_wait, may_note) = (any(may_wait), any(may_reach_gateway));
+        Self { id, plugin, code, conf, metadata: None, may_wait, may_note }
     }
 
     /// Runs the texts on a core and returns their functions.
@@ -120,18 +115,23 @@ impl Program {
                 functions = phases_of(&table_of(module)?)?;
             }
         }
-        let mut lists = Vec::new();
-        for (phase, each) in functions.iter().filter(|(_, each)| each.len() > 1) {
-            let list = core.lua.create_sequence_from(each.iter().cloned());
-            lists.push((*phase, list.map_err(|error| failure_of(&error))?));
-        }
-        let conf = to_lua(&core.lua, &core.marks, &self.conf);
-        Ok(Loaded {
-            functions,
-            lists,
-            conf: conf.map_err(|error| failure_of(&error))?,
-            takes_conf: !matches!(self.code, Code::Script(_)),
-        })
+        let bound = self.bind(core, &functions).map_err(|error| failure_of(&error))?;
+        Ok(Loaded { functions, bound })
+    }
+
+    /// Binds the functions of each phase to the conf.
+    fn bind(
+        &self,
+        core: &Core,
+        functions: &[(&'static str, Vec<Function>)],
+    ) -> mlua::Result<Vec<(&'static str, Function)>> {
+        let takes_conf = !matches!(self.code, Code::Script(_));
+        let conf = to_lua(&core.lua, &core.marks, &self.conf)?;
+        let bind = |(phase, each): &(&'static str, Vec<Function>)| {
+            let list = core.lua.create_sequence_from(each.iter().cloned())?;
+            Ok((*phase, core.bound.call((list, takes_conf, &conf))?))
+        };
+        functions.iter().filter(|(_, each)| !each.is_empty()).map(bind).collect()
     }
 }
 
@@ -184,24 +184,16 @@ fn phases_of(module: &Table) -> Result<Vec<(&'static str, Vec<Function>)>, Failu
 }
 
 impl Loaded {
-    /// Returns the call of a phase; `None` if the program has no function for it.
-    pub(crate) fn call(&self, phase: &str) -> Option<Call> {
-        if let Some((_, list)) = self.lists.iter().find(|(name, _)| *name == phase) {
-            return Some(Call::All(list.clone()));
-        }
-        let (_, each) = self.functions.iter().find(|(name, _)| *name == phase)?;
-        each.first().cloned().map(Call::One)
+    /// Returns the function of a phase, which takes the context; `None` if the program has none.
+    #[inline]
+    pub(crate) fn bound(&self, phase: &str) -> Option<&Function> {
+        self.bound.iter().find(|(name, _)| *name == phase).map(|(_, function)| function)
     }
 
     /// Returns the functions of a phase, in order.
     pub(crate) fn each(&self, phase: &str) -> &[Function] {
         let found = self.functions.iter().find(|(name, _)| *name == phase);
         found.map_or(&[], |(_, each)| each)
-    }
-
-    /// Whether functions get the conf before the context.
-    pub(crate) fn takes_conf(&self) -> bool {
-        self.takes_conf
     }
 
     /// Returns the phases in which the program runs.

@@ -5,12 +5,15 @@ use std::cell::{Cell, RefCell};
 use hashbrown::HashMap;
 use mlua::Table;
 
-/// State of one request on its core. Dropped with the request.
+/// State of one request on its core. With the request it ends or goes to another one.
 pub(crate) struct RequestState {
     /// Number within the core.
     pub(crate) number: u64,
     /// Second argument of the functions, `ctx`.
     pub(crate) ctx: Table,
+    /// Whether the context table cannot serve another request, because a script has changed its
+    /// metatable.
+    pub(crate) is_ctx_kept: Cell<bool>,
     /// Table `ngx.ctx`.
     pub(crate) ngx_ctx: RefCell<Option<Table>>,
     /// Globals that the request's functions have written.
@@ -50,6 +53,7 @@ impl RequestState {
         Self {
             number,
             ctx,
+            is_ctx_kept: Cell::new(false),
             ngx_ctx: RefCell::default(),
             globals: RefCell::default(),
             answer: RefCell::default(),
@@ -58,6 +62,19 @@ impl RequestState {
             is_last_piece: Cell::new(false),
             held: RefCell::default(),
         }
+    }
+}
+
+impl RequestState {
+    /// Removes whatever scripts have left, for the next request. The context table is not changed.
+    pub(crate) fn clear(&self) {
+        *self.ngx_ctx.borrow_mut() = None;
+        *self.globals.borrow_mut() = None;
+        *self.answer.borrow_mut() = PreparedAnswer::default();
+        self.variables.borrow_mut().clear();
+        *self.piece.borrow_mut() = None;
+        self.is_last_piece.set(false);
+        self.held.borrow_mut().clear();
     }
 }
 

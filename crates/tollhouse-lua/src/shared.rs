@@ -11,6 +11,9 @@ use crate::request::RequestState;
 use crate::state::Core;
 use crate::world::World;
 
+/// Longest text in bytes that may exceed the memory limit.
+const SHORT_TEXT_BYTES: usize = 1024;
+
 /// State that the functions of the gateway share with the code that starts runs.
 pub(crate) struct Shared {
     pub(crate) world: Arc<World>,
@@ -36,6 +39,21 @@ impl Shared {
             timers: Cell::new(0),
             core: RefCell::default(),
         }
+    }
+
+    /// Makes a text for a script. Short ones are made outside of the memory limit, where an
+    /// allocation needs no protected call; they count, and the next allocation meets the limit.
+    ///
+    /// # Errors
+    /// If memory is exhausted.
+    pub(crate) fn text(&self, lua: &mlua::Lua, bytes: &[u8]) -> mlua::Result<mlua::LuaString> {
+        if bytes.len() > SHORT_TEXT_BYTES {
+            return lua.create_string(bytes);
+        }
+        let limit = lua.set_memory_limit(0)?;
+        let text = lua.create_string(bytes);
+        lua.set_memory_limit(limit)?;
+        text
     }
 
     /// Sets the core that this state belongs to.

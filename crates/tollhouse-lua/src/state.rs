@@ -26,8 +26,8 @@ use crate::shared::Shared;
 
 mod build;
 
-/// Idle coroutines that a state keeps.
-const PUMPS_MAX: usize = 64;
+/// Idle coroutines that a state keeps, and states of requests.
+const IDLE_MAX: usize = 64;
 
 /// Functions of programs by the numbers of the programs.
 type LoadedPrograms = HashMap<u64, (Weak<Program>, Rc<Loaded>)>;
@@ -42,11 +42,15 @@ pub(crate) struct Core {
     /// Functions that build environments and contexts, in `modules.lua` and `prelude.lua`.
     environment: Function,
     new_ctx: Function,
-    pub(crate) run_all: Function,
+    /// Binds the functions of a phase to their conf, in `modules.lua`.
+    pub(crate) bound: Function,
+    /// Variables of the current request: `ngx.var`.
+    pub(crate) vars: Table,
     pump: Function,
     /// Marks the values that a coroutine yields when a function has returned.
     done: Value,
     idle: RefCell<Vec<Thread>>,
+    idle_requests: RefCell<Vec<Rc<RequestState>>>,
     pub(crate) base: Table,
     pub(crate) libraries: Table,
     pub(crate) modules: Table,
@@ -96,12 +100,12 @@ impl Core {
         function: &Function,
         arguments: impl mlua::IntoLuaMulti,
     ) -> Result<Outcome, Failure> {
-        let phase = access.phase();
-        let mut values = self.to_values(arguments)?;
         if program.is_some_and(|program| !program.may_wait) {
             self.shared.budget.begin_phase();
-            return self.call(function, values, access, request, program);
+            return self.call(function, arguments, access, request, program);
         }
+        let phase = access.phase();
+        let mut values = self.to_values(arguments)?;
         let thread = self.thread()?;
         values.push_front(Value::Function(function.clone()));
         self.shared.budget.begin_phase();
@@ -159,30 +163,37 @@ impl Core {
         }
         values.pop_front();
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < PUMPS_MAX && thread.status() == ThreadStatus::Resumable {
+        if idle.len() < IDLE_MAX && thread.status() == ThreadStatus::Resumable {
             idle.push(thread.clone());
         }
         Ok(Progress::Ended(Outcome::Returned(values)))
     }
 
-    /// Runs a function that does not wait, without a coroutine, which costs less.
+    /// Runs a function that does not wait, without a coroutine, which costs less. Results after the
+    /// third one are dropped; no caller uses more.
     ///
     /// # Errors
     /// If it fails or exceeds a limit.
     pub(crate) fn call(
         &self,
         function: &Function,
-        values: MultiValue,
+        arguments: impl mlua::IntoLuaMulti,
         access: &mut (dyn Access + '_),
         request: Option<&Rc<RequestState>>,
         program: Option<&Arc<Program>>,
     ) -> Result<Outcome, Failure> {
         let _running = Running::begin(&self.shared, request, program);
         let called = catch_unwind(AssertUnwindSafe(|| {
-            CURRENT.set(access, || function.call::<MultiValue>(values))
+            CURRENT.set(access, || function.call::<(Value, Value, Value)>(arguments))
         }));
         match called {
-            Ok(Ok(values)) => Ok(Outcome::Returned(values)),
+            // Most functions return nothing, which costs no list.
+            Ok(Ok((Value::Nil, Value::Nil, Value::Nil))) => {
+                Ok(Outcome::Returned(MultiValue::new()))
+            }
+            Ok(Ok((first, second, third))) => {
+                Ok(Outcome::Returned(MultiValue::from_iter([first, second, third])))
+            }
             Ok(Err(error)) => Err(self.failed(&error)),
             Err(panic) if panic.is::<LimitReached>() => Err(Failure::Limit),
             Err(panic) => resume_unwind(panic),
@@ -194,6 +205,7 @@ impl Core {
         let failure = failure_of(error);
         if failure == Failure::Memory {
             self.idle.borrow_mut().clear();
+            self.idle_requests.borrow_mut().clear();
             let _ = self.lua.gc_collect();
         }
         failure
@@ -255,10 +267,26 @@ impl Core {
     /// # Errors
     /// If memory is exhausted.
     pub(crate) fn new_request(&self) -> Result<Rc<RequestState>, Failure> {
+        if let Some(request) = self.idle_requests.borrow_mut().pop() {
+            return Ok(request);
+        }
         let ctx: Table = self.new_ctx.call(()).map_err(|error: mlua::Error| failure_of(&error))?;
         let number = self.next_request.get();
         self.next_request.set(number + 1);
         Ok(Rc::new(RequestState::new(number, ctx)))
+    }
+
+    /// Takes back the state of a request that has ended, unless other code refers to it or a script
+    /// has left something in its context.
+    pub(crate) fn give_back(&self, request: &Rc<RequestState>) {
+        let is_alone = Rc::strong_count(request) == 1 && Rc::weak_count(request) == 0;
+        if is_alone && !request.is_ctx_kept.get() && request.ctx.is_empty() {
+            request.clear();
+            let mut idle = self.idle_requests.borrow_mut();
+            if idle.len() < IDLE_MAX {
+                idle.push(Rc::clone(request));
+            }
+        }
     }
 
     /// Makes a request known by its number, for filters of its body.
@@ -281,6 +309,7 @@ struct Running<'s> {
     shared: &'s Shared,
     request: Option<Rc<RequestState>>,
     program: Option<Arc<Program>>,
+    was_running: bool,
 }
 
 impl<'s> Running<'s> {
@@ -293,12 +322,14 @@ impl<'s> Running<'s> {
         *shared.wait.borrow_mut() = None;
         let request = shared.request.replace(request.map(Rc::clone));
         let program = shared.program.replace(program.map(Arc::clone));
-        Self { shared, request, program }
+        let was_running = shared.budget.note_running(true);
+        Self { shared, request, program, was_running }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        self.shared.budget.note_running(self.was_running);
         *self.shared.request.borrow_mut() = self.request.take();
         *self.shared.program.borrow_mut() = self.program.take();
     }

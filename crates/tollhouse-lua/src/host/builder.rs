@@ -25,6 +25,19 @@ impl Host {
         name: &str,
         function: impl Fn(&Lua, A) -> Result<R> + 'static,
     ) -> Result<()> {
+        let shared = Rc::clone(&self.shared);
+        self.add_quick(name, move |lua, arguments| {
+            shared.budget.check();
+            function(lua, arguments)
+        })
+    }
+
+    /// Adds a function of small constant cost, which does not check the time of the run.
+    pub(super) fn add_quick<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &str,
+        function: impl Fn(&Lua, A) -> Result<R> + 'static,
+    ) -> Result<()> {
         self.table.raw_set(name, self.lua.create_function(function)?)
     }
 

@@ -47,7 +47,10 @@ pub(super) fn add(host: &Host) -> Result<()> {
     body(host)?;
     let marks = Rc::clone(&host.marks);
     host.add("ctx_field", move |lua, name: LuaString| {
-        let variable = |name: &str| with(|access| access.variable(&Variable::parse(name)));
+        let variable = |name: &str| {
+            let variable = Variable::parse(name);
+            with(|access| access.variable(&variable).map(Cow::into_owned))
+        };
         let text = |value: Option<Vec<u8>>| match value {
             Some(value) => Ok(Value::String(lua.create_string(value)?)),
             None => Ok(Value::Nil),
@@ -77,10 +80,20 @@ pub(super) fn add(host: &Host) -> Result<()> {
 }
 
 fn variables(host: &Host) -> Result<()> {
-    host.add_shared("var", |lua, shared, name: Value| variable(lua, shared, name))?;
+    host.add_shared("var", |lua, shared, name: Value| match name {
+        Value::String(name) => variable(lua, shared, &name.to_str()?),
+        _ => Ok(Value::Nil),
+    })?;
+    host.add_shared("keep_ctx", |_, shared, ()| {
+        if let Some(request) = &*shared.request.borrow() {
+            request.is_ctx_kept.set(true);
+        }
+        Ok(())
+    })?;
     // Index of `ngx.var` itself, without a function of Lua between.
-    host.add_shared("var_index", |lua, shared, (_vars, name): (Value, Value)| {
-        variable(lua, shared, name)
+    let shared = Rc::clone(&host.shared);
+    host.add_quick("var_index", move |lua, (_is_table, name): (bool, String)| {
+        variable(lua, &shared, &name)
     })?;
     host.add_shared("set_var", |_, shared, (name, value): (LuaString, Value)| {
         let name = name.to_str()?.to_owned();
@@ -133,26 +146,25 @@ fn variables(host: &Host) -> Result<()> {
 }
 
 /// Returns the value of a variable: of the request, set by a script, or registered by one.
-fn variable(lua: &mlua::Lua, shared: &Shared, name: Value) -> Result<Value> {
-    let Value::String(name) = name else { return Ok(Value::Nil) };
-    let name = name.to_str()?;
-    let variable = Variable::parse(&name);
+fn variable(lua: &mlua::Lua, shared: &Shared, name: &str) -> Result<Value> {
+    let variable = Variable::parse(name);
     match &variable {
         Variable::Header(header) => note_reading(header),
         Variable::Cookie(_) => with(|access| access.note_nameless()),
         _ => {}
     }
-    if let Some(value) = with(|access| access.variable(&variable)) {
-        return Ok(Value::String(lua.create_string(value)?));
+    let text = with(|access| access.variable(&variable).map(|value| shared.text(lua, &value)));
+    if let Some(text) = text {
+        return Ok(Value::String(text?));
     }
     let request = shared.request.borrow().as_ref().map(Rc::clone);
     let Some(request) = request else { return Ok(Value::Nil) };
-    if let Some(value) = request.variables.borrow().get(&*name) {
+    if let Some(value) = request.variables.borrow().get(name) {
         return Ok(Value::String(lua.create_string(value)?));
     }
-    match registered(lua, &request, &name)? {
+    match registered(lua, &request, name)? {
         Some(value) => Ok(value),
-        None if &*name == "status" => {
+        None if name == "status" => {
             let status = request.answer.borrow().status;
             status.map_or(Ok(Value::Nil), |status| {
                 Ok(Value::String(lua.create_string(status.to_string())?))
@@ -215,7 +227,7 @@ fn headers(host: &Host) -> Result<()> {
             let uri = access.variable(&Variable::Named("real_request_uri".into()));
             let uri = uri.or_else(|| access.variable(&Variable::RequestUri));
             out.push(b' ');
-            out.extend(uri.unwrap_or_default());
+            out.extend_from_slice(&uri.unwrap_or_default());
             out.extend_from_slice(b" HTTP/1.1\r\n");
             access.each_header(&mut |name, value| {
                 for part in [name, b": ", value, b"\r\n"] {

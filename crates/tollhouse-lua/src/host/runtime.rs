@@ -31,6 +31,7 @@ pub(super) fn add(host: &Host) -> Result<()> {
             other => other.to_string()?,
         })
     })?;
+    host.add("check_time", |_, ()| Ok(()))?;
     host.add("memory", |lua, ()| Ok(lua.used_memory()))?;
     host.add("worker_id", |_, ()| Ok(0))?;
     host.add("phase", |_, ()| Ok(with(|access| access.phase())))?;

@@ -36,6 +36,26 @@ fn a_script_that_never_ends_is_ended_and_the_next_request_runs() {
 }
 
 #[test]
+fn expensive_calls_are_ended_after_a_few() {
+    // Each call of a function takes a millisecond or more.
+    for call in ["text:upper()", "text:sub(2)", "ngx.md5(text)", "cjson.encode(text)"] {
+        let text = format!(
+            "local cjson = require('cjson')
+            local calls = 0
+            return function()
+                if ngx.var.arg_count then return 200, calls end
+                local text = ('x'):rep(4000000)
+                while true do calls = calls + 1 local _ = {call} end
+            end"
+        );
+        let mut harness = functions(FunctionPhase::Access, &[&text]);
+        assert_eq!(harness.request("GET / HTTP/1.1\n\n").answer.map(|it| it.status), Some(500));
+        let calls = text_of(&harness.request("GET /?count=1 HTTP/1.1\n\n"));
+        assert!(calls.parse::<u32>().is_ok_and(|calls| calls < 20), "{calls} calls of {call}");
+    }
+}
+
+#[test]
 fn what_is_not_there_cannot_be_reached() {
     let table = [
         ("return 200, tostring(getmetatable(''))", "nil"),
@@ -77,6 +97,34 @@ fn globals_of_a_request_are_gone_with_it() {
     let mut harness = functions(FunctionPhase::Access, &[text]);
     harness.request("GET / HTTP/1.1\n\n");
     assert_eq!(text_of(&harness.request("GET / HTTP/1.1\n\n")), "2");
+}
+
+#[test]
+fn the_context_of_a_request_is_gone_with_it() {
+    for (leave, look) in [
+        ("ctx.user = 'jack'", "ctx.user"),
+        ("rawset(ctx, 'user', 'jack')", "ctx.user"),
+        ("setmetatable(ctx, {__index = function() return 'jack' end})", "ctx.user"),
+        ("ngx.ctx.user = 'jack'", "ngx.ctx.user"),
+        ("ngx.var.mine = 'jack'", "ngx.var.mine"),
+        ("ngx.header['X-A'] = 'jack'", "ngx.header['X-A']"),
+    ] {
+        let text = format!(
+            "return function(conf, ctx)
+                if ctx.var.arg_set then {leave} return end
+                if ctx.var.arg_look then return 200, tostring({look}) end
+            end"
+        );
+        let mut harness = functions(FunctionPhase::Access, &[&text]);
+        // The state of a request without traces serves the next one.
+        for _ in 0..2 {
+            assert!(harness.request("GET / HTTP/1.1\n\n").answer.is_none());
+        }
+        assert!(harness.request("GET /?set=1 HTTP/1.1\n\n").answer.is_none());
+        for _ in 0..2 {
+            assert_eq!(text_of(&harness.request("GET /?look=1 HTTP/1.1\n\n")), "nil", "{leave}");
+        }
+    }
 }
 
 #[test]

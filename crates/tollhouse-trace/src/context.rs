@@ -33,6 +33,11 @@ impl TraceId {
         self.0
     }
 
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// Last eight bytes as a number, by which samplers decide.
     #[inline]
     pub fn low(self) -> u64 {
@@ -66,6 +71,11 @@ impl SpanId {
     #[inline]
     pub fn bytes(self) -> [u8; 8] {
         self.0
+    }
+
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8; 8] {
+        &self.0
     }
 
     /// The id as 16 hexadecimal digits.

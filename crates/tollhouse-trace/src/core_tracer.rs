@@ -32,26 +32,20 @@ impl Tracer {
     /// Begins a trace, or continues that of the caller.
     #[inline]
     pub fn start(&self, incoming: Incoming, random: &mut impl FnMut() -> u64) -> TraceStart {
-        let (context, parent) = self.context(incoming, random);
-        let Self { propagators, has_inner_spans, .. } = *self;
-        let names = SpanNames::Stable;
-        TraceStart { context, parent, propagators, names, has_inner_spans, sink: None }
-    }
-
-    /// Returns the context of a new span, and its parent.
-    #[inline]
-    fn context(
-        &self,
-        incoming: Incoming,
-        random: &mut impl FnMut() -> u64,
-    ) -> (SpanContext, Option<SpanId>) {
         let (trace_id, parent) = match incoming.parent {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),
             None => (TraceId::from_random(random(), random()), None),
         };
         let is_sampled = self.sampler.records(trace_id, incoming.verdict);
         let span_id = SpanId::from_random(random());
-        (SpanContext { trace_id, span_id, is_sampled }, parent)
+        TraceStart {
+            context: SpanContext { trace_id, span_id, is_sampled },
+            parent,
+            propagators: self.propagators,
+            names: SpanNames::Stable,
+            has_inner_spans: self.has_inner_spans,
+            sink: None,
+        }
     }
 }
 
@@ -83,13 +77,19 @@ impl CoreTracer {
     }
 
     /// Begins the trace of a request, or continues that of its caller. A request that is not
-    /// recorded costs three random numbers and a copy of its ids.
+    /// recorded costs two random numbers and a copy of its ids.
     #[inline]
     pub fn begin(&self, incoming: Incoming, trace: &mut RequestTrace) -> TraceExtent {
         let mut random = self.random.borrow_mut();
-        let (context, parent) =
-            self.tracer.context(incoming, &mut || random.next_u64() ^ self.salt);
-        trace.begin_context(context, parent, self.terms)
+        let (high, low) = (random.next_u64() ^ self.salt, random.next_u64());
+        // Both halves are random, so that one number less is drawn.
+        let (span_id, verdict) = (SpanId::from_random(high ^ low), incoming.verdict);
+        let (trace_id, parent) = match incoming.parent {
+            Some((trace_id, span_id)) => (trace_id, Some(span_id)),
+            None => (TraceId::from_random(high, low), None),
+        };
+        let is_sampled = self.tracer.sampler.records(trace_id, verdict);
+        trace.begin_context(SpanContext { trace_id, span_id, is_sampled }, parent, self.terms)
     }
 
     #[inline]

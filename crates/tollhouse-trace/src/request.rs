@@ -93,8 +93,8 @@ pub struct InnerSpan {
 #[derive(Debug, Default)]
 pub struct RequestTrace {
     context: Option<SpanContext>,
-    /// Span that nodes receive: that of the current attempt, or the request's own.
-    outgoing: Option<SpanId>,
+    /// Span of the current attempt, which nodes receive.
+    attempt: Option<SpanId>,
     parent: Option<SpanId>,
     terms: TraceTerms,
     /// `traceparent` of the request's own span, written at first use.
@@ -138,7 +138,7 @@ impl RequestTrace {
         terms: TraceTerms,
     ) -> TraceExtent {
         self.context = Some(context);
-        self.outgoing = Some(context.span_id);
+        self.attempt = None;
         self.parent = parent;
         self.terms = terms;
         self.traceparent = OnceCell::new();
@@ -220,14 +220,20 @@ impl RequestTrace {
     /// recording that of the request.
     #[inline]
     pub fn outgoing(&self) -> Option<SpanContext> {
-        let (context, span_id) = self.context.zip(self.outgoing)?;
-        Some(SpanContext { span_id, ..context })
+        let context = self.context?;
+        Some(SpanContext { span_id: self.attempt.unwrap_or(context.span_id), ..context })
+    }
+
+    /// Span that nodes receive, in the trace of [`Self::context`].
+    #[inline]
+    pub fn outgoing_span<'s>(&'s self, context: &'s SpanContext) -> &'s SpanId {
+        self.attempt.as_ref().unwrap_or(&context.span_id)
     }
 
     /// Begins the span of an attempt at a node.
     #[inline]
     pub fn begin_attempt(&mut self, attempt: AttemptSpan) {
-        self.outgoing = Some(attempt.span_id);
+        self.attempt = Some(attempt.span_id);
         self.attempts.push(attempt);
     }
 

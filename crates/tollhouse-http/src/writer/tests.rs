@@ -144,7 +144,7 @@ fn what_a_head_said_about_framing_is_never_copied() {
 
 #[test]
 fn a_trace_context_is_a_line_of_its_ids() {
-    let mut ids = TraceIds { trace_id: [0xab; 16], span_id: [0x01; 8], is_sampled: true };
+    let mut ids = TraceIds { trace_id: &[0xab; 16], span_id: &[0x01; 8], is_sampled: true };
     let mut out = Vec::new();
     HeadWriter { out: &mut out }.traceparent(&ids);
     ids.is_sampled = false;

@@ -8,7 +8,7 @@ use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginFo
 use tollhouse_http::writer::{Lines, TraceIds};
 use tollhouse_http::{Field, Framing, HeadWriter, Known, RequestHead};
 use tollhouse_plugin::HeaderEdits;
-use tollhouse_trace::{RequestTrace, SpanContext};
+use tollhouse_trace::RequestTrace;
 
 use super::write_switch;
 
@@ -195,23 +195,24 @@ impl UpstreamRequest<'_> {
 /// Writes the trace context that a node receives.
 #[inline]
 fn write_context(out: &mut HeadWriter<'_>, trace: &RequestTrace) {
-    let Some(context) = trace.outgoing() else { return };
+    let Some(context) = trace.context() else { return };
     if !trace.propagators().are_trace_context_only() {
-        return write_contexts(out, trace, &context);
+        return write_contexts(out, trace);
     }
     out.traceparent(&TraceIds {
-        trace_id: context.trace_id.bytes(),
-        span_id: context.span_id.bytes(),
+        trace_id: context.trace_id.as_bytes(),
+        span_id: trace.outgoing_span(context).as_bytes(),
         is_sampled: context.is_sampled,
     });
 }
 
 /// Writes the trace context in every format.
 #[inline(never)]
-fn write_contexts(out: &mut HeadWriter<'_>, trace: &RequestTrace, context: &SpanContext) {
+fn write_contexts(out: &mut HeadWriter<'_>, trace: &RequestTrace) {
+    let Some(context) = trace.outgoing() else { return };
     // The span of an attempt is a child of the request's own.
     let own = trace.context().map(|own| own.span_id).filter(|own| *own != context.span_id);
-    trace.propagators().inject(context, own.or(trace.parent()), &mut |name, value| {
+    trace.propagators().inject(&context, own.or(trace.parent()), &mut |name, value| {
         let line = FieldName::parse(name.as_bytes()).zip(FieldValue::parse(value.as_bytes()));
         if let Some((name, value)) = line {
             out.field(name, value);

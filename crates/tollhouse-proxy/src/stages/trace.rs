@@ -17,7 +17,7 @@ use crate::exchange::state::{RequestState, upstream_method};
 use crate::snapshot::RouteEntry;
 
 /// Begins the trace of a request, as the process is told to.
-#[inline(never)]
+#[inline]
 pub(crate) fn begin(cx: &mut Exchange<'_>, tracer: &CoreTracer) {
     let incoming = incoming(cx, &tracer.tracer().propagators);
     cx.state.trace_extent = tracer.begin(incoming, &mut cx.state.trace);

@@ -39,6 +39,8 @@ pub struct Incoming {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Propagators {
     list: [Option<Propagator>; 3],
+    /// Whether the list has only [`Propagator::TraceContext`]; every traced request asks.
+    is_trace_context_only: bool,
 }
 
 impl Default for Propagators {
@@ -57,7 +59,8 @@ impl Propagators {
                 *place = Some(format);
             }
         }
-        Self { list }
+        let is_trace_context_only = list == [Some(Propagator::TraceContext), None, None];
+        Self { list, is_trace_context_only }
     }
 
     #[inline]
@@ -68,7 +71,7 @@ impl Propagators {
     /// Whether only `traceparent` and `tracestate` are used.
     #[inline]
     pub fn are_trace_context_only(&self) -> bool {
-        self.list == [Some(Propagator::TraceContext), None, None]
+        self.is_trace_context_only
     }
 
     /// Reads the context of a request. `header` returns the value of a header that occurs once.

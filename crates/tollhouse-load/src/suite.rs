@@ -29,6 +29,7 @@ use crate::published;
 use crate::report;
 use crate::session::{self, Event, Session};
 
+pub(crate) use api7::{plain_case_of as api7_plain_case, plugins_of as api7_plugins};
 pub use peer::{Peer, PeerError, Proxy, Running};
 
 use stage::Stage;

@@ -1,0 +1,283 @@
+//! Table of the first screen: a row for each case, with rate and p99 of each subject beside each
+//! other, and the difference to each peer. All further figures are in the tables below.
+
+use std::borrow::Cow;
+
+use super::comparison::{Better, Verdict, gateways, verdict_of};
+use super::figure;
+use super::headline;
+use super::markup::Html;
+use super::plugin_cost;
+use super::published;
+use super::row::{BASELINE, Row, Spread, percentile_of, subjects};
+use super::table::{self, Cell, Direction, Group, Head, Line, Mark, OnPhones, Table};
+use crate::report::{Report, Warning};
+
+/// Maximum number of subjects with columns of their own, so that the table fits a screen.
+const SUBJECTS_MAX: usize = 5;
+
+/// Column: its heading, and its cell for a case.
+struct Column<'c> {
+    head: Head,
+    cell: Box<dyn Fn(&str) -> Cell + 'c>,
+}
+
+/// Columns below a common heading.
+struct Block<'c> {
+    heading: Cow<'static, str>,
+    columns: Vec<Column<'c>>,
+}
+
+/// Writes the table, if there is more than one figure to compare.
+pub(super) fn write(
+    html: &mut Html,
+    report: &Report,
+    rows: &[Row<'_>],
+    published: &[Row<'_>],
+) {
+    let blocks = match report.suite.as_deref() {
+        Some("api7") => plugins(rows, published),
+        _ => None,
+    };
+    let mut blocks = blocks.unwrap_or_else(|| compared(rows));
+    if report.suite.as_deref() == Some("polaris") {
+        blocks.push(sizes(published));
+    }
+    blocks.retain(|block| !block.columns.is_empty());
+    let names = case_names(rows);
+    if names.is_empty() || blocks.iter().map(|block| block.columns.len()).sum::<usize>() < 2 {
+        return;
+    }
+    html.open("section", &[("class", "summary"), ("aria-labelledby", "summary")]);
+    html.heading("h2", "summary", "In figures");
+    table::write(html, &assembled(&blocks, &names, rows, &report.warnings));
+    html.close("section");
+}
+
+fn assembled(
+    blocks: &[Block<'_>],
+    names: &[&str],
+    rows: &[Row<'_>],
+    doubts: &[Warning],
+) -> Table {
+    let mut heads = Vec::new();
+    for block in blocks {
+        for (at, column) in block.columns.iter().enumerate() {
+            // A rule separates the blocks.
+            let class = if at == 0 && !heads.is_empty() { "ruled" } else { "" };
+            heads.push(Head { class, ..column.head.clone() });
+        }
+    }
+    let line = |name: &&str| {
+        let doubt = rows.iter().filter(|row| row.name == *name && row.subject != BASELINE);
+        let doubt = doubt.filter_map(|row| headline::doubt(row, doubts));
+        Line {
+            name: (*name).to_owned(),
+            doubt: doubt.max_by_key(|(class, ..)| *class == "invalid"),
+            cells: blocks.iter().flat_map(|it| &it.columns).map(|it| (it.cell)(name)).collect(),
+            ..Line::default()
+        }
+    };
+    Table {
+        caption: "Rates, times and differences by case",
+        first_head: "Case",
+        headings: blocks.iter().map(|it| (it.heading.clone(), it.columns.len())).collect(),
+        heads,
+        groups: vec![Group { lines: names.iter().map(line).collect(), ..Group::default() }],
+        on_phones: OnPhones::Cards,
+    }
+}
+
+/// Returns the names of the cases of gateways; those of the baseline if there are no others.
+fn case_names<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
+    let (ours, _) = gateways(rows);
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| ours.is_none() || row.subject != BASELINE) {
+        if !names.contains(&row.name) {
+            names.push(row.name);
+        }
+    }
+    names
+}
+
+fn head(text: &str, title: String, direction: Direction) -> Head {
+    Head {
+        text: Cow::Owned(text.to_owned()),
+        title: Cow::Owned(title),
+        direction,
+        ..Head::default()
+    }
+}
+
+fn find<'r, 'a>(rows: &'r [Row<'a>], subject: &str, name: &str) -> Option<&'r Row<'a>> {
+    rows.iter().find(|row| row.subject == subject && row.name == name)
+}
+
+fn p99(row: &Row<'_>) -> Option<Spread> {
+    row.spread(|run| percentile_of(run.headline(), 99.0).known())
+}
+
+/// Column with the rate of a subject, and the range of its runs.
+fn rate_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
+    let label = if subject.is_empty() { "measured" } else { subject };
+    Column {
+        head: head(label, format!("{label}, requests/s"), Direction::None),
+        cell: Box::new(move |name| Cell::spread(find(rows, subject, name).and_then(Row::throughput))),
+    }
+}
+
+fn p99_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
+    let label = if subject.is_empty() { "measured" } else { subject };
+    Column {
+        head: head(label, format!("{label}, p99 in ms"), Direction::None),
+        cell: Box::new(move |name| {
+            let row = find(rows, subject, name);
+            row.map_or_else(|| Cell::known(None), |row| Cell::percentile(row.percentile(99.0)))
+        }),
+    }
+}
+
+/// Rates and times of the subjects, and our difference to each peer.
+fn compared<'c>(rows: &'c [Row<'_>]) -> Vec<Block<'c>> {
+    let (ours, peers) = gateways(rows);
+    let mut shown: Vec<&str> = ours.into_iter().chain(peers.iter().copied()).collect();
+    let others = subjects(rows).into_iter().filter(|it| !shown.contains(it)).collect::<Vec<_>>();
+    shown.extend(others);
+    shown.truncate(SUBJECTS_MAX);
+    let has = |subject: &&str, figure: fn(&Row<'_>) -> Option<Spread>| {
+        rows.iter().any(|row| row.subject == *subject && figure(row).is_some())
+    };
+    let rates = shown.iter().filter(|subject| has(subject, |row| row.throughput()));
+    let tails = shown.iter().filter(|subject| has(subject, p99));
+    let mut blocks = vec![
+        Block {
+            heading: "Successful requests a second, more is better".into(),
+            columns: rates.map(|subject| rate_column(rows, subject)).collect(),
+        },
+        Block {
+            heading: "p99 in ms, less is better".into(),
+            columns: tails.map(|subject| p99_column(rows, subject)).collect(),
+        },
+    ];
+    if let Some(ours) = ours {
+        let differences = peers.iter().take(SUBJECTS_MAX - 1).flat_map(|peer| {
+            let is_open = rows.iter().all(|row| row.first().open_loop);
+            let rate = (!is_open).then(|| difference(rows, ours, peer, Compared::Rate));
+            rate.into_iter().chain([difference(rows, ours, peer, Compared::P99)])
+        });
+        let heading = format!("{ours} against").into();
+        blocks.insert(0, Block { heading, columns: differences.collect() });
+    }
+    blocks
+}
+
+/// Figure whose difference a column shows.
+#[derive(Clone, Copy)]
+enum Compared {
+    Rate,
+    P99,
+}
+
+fn difference<'c>(
+    rows: &'c [Row<'_>],
+    ours: &'c str,
+    peer: &'c str,
+    compared: Compared,
+) -> Column<'c> {
+    let (word, better) = match compared {
+        Compared::Rate => ("rate", Better::Higher),
+        Compared::P99 => ("p99", Better::Lower),
+    };
+    let figure = move |subject: &str, name: &str| {
+        let row = find(rows, subject, name)?;
+        match compared {
+            Compared::Rate => row.throughput(),
+            Compared::P99 => p99(row),
+        }
+    };
+    Column {
+        head: head(&format!("{peer}, {word}"), format!("against {peer}: {word}"), Direction::None),
+        cell: Box::new(move |name| {
+            let Some((own, other)) = figure(ours, name).zip(figure(peer, name)) else {
+                return Cell::known(None);
+            };
+            let change = own.median / other.median - 1.0;
+            let is_better = match better {
+                Better::Higher => change > 0.0,
+                Better::Lower => change < 0.0,
+            };
+            // Single runs are marked by their values; the verdict says that they are indicative.
+            let mark = match verdict_of(&own, &other, better) {
+                Verdict::Equal => Mark::Equal,
+                Verdict::Better => Mark::Better,
+                Verdict::Worse => Mark::Worse,
+                Verdict::Unranked if change == 0.0 => Mark::Equal,
+                Verdict::Unranked if is_better => Mark::Better,
+                Verdict::Unranked => Mark::Worse,
+            };
+            Cell { mark: Some(mark), ..Cell::text(figure::change(change)) }
+        }),
+    }
+}
+
+/// Cost of plugins, rates and times, measured and published.
+fn plugins<'c>(rows: &'c [Row<'_>], published: &'c [Row<'_>]) -> Option<Vec<Block<'c>>> {
+    let subject = plugin_cost::subject(rows)?;
+    let printed = plugin_cost::published_subject(published);
+    let cost = |rows: &'c [Row<'_>], subject: &'c str, label: &str| Column {
+        head: head(label, format!("throughput lost, {label}"), Direction::None),
+        cell: Box::new(move |name| {
+            let costs = plugin_cost::costs(rows, subject);
+            let lost = costs.iter().find(|cost| cost.row.name == name).and_then(|cost| cost.lost);
+            Cell::known(lost.map(figure::whole_percent))
+        }),
+    };
+    let rate = |rows: &'c [Row<'_>], subject: &'c str, label: &str| Column {
+        head: head(label, format!("requests/s, {label}"), Direction::None),
+        ..rate_column(rows, subject)
+    };
+    let mut blocks = vec![
+        Block {
+            heading: "Throughput that plugins cost".into(),
+            columns: vec![cost(rows, subject, "here")],
+        },
+        Block { heading: "Requests a second".into(), columns: vec![rate(rows, subject, "here")] },
+        Block {
+            heading: "p99 in ms at 60 % of that rate".into(),
+            columns: vec![Column {
+                head: head("here", "p99 in ms, here".into(), Direction::None),
+                cell: Box::new(move |name| {
+                    let p99 = plugin_cost::paced_p99(rows, subject, name);
+                    Cell::known(p99.map(figure::milliseconds))
+                }),
+            }],
+        },
+    ];
+    if let Some(printed) = printed {
+        blocks[0].columns.push(cost(published, printed, "published"));
+        blocks[1].columns.push(rate(published, printed, "published"));
+        blocks[2].columns.push(Column {
+            head: head("published", "p99 in ms, published".into(), Direction::None),
+            ..p99_column(published, printed)
+        });
+    }
+    let (_, peers) = gateways(rows);
+    let peers = peers.into_iter().filter(|peer| rows.iter().any(|row| {
+        row.subject == *peer && !row.first().open_loop
+    }));
+    blocks[1].columns.extend(peers.take(SUBJECTS_MAX).map(|peer| rate_column(rows, peer)));
+    Some(blocks)
+}
+
+/// Published rates of each size of machine.
+fn sizes<'c>(published: &'c [Row<'_>]) -> Block<'c> {
+    let column = |size: &'c str| Column {
+        head: head(size, format!("published for {size}, requests/s"), Direction::None),
+        cell: Box::new(move |name| {
+            let row = published::of_size(published, name, size);
+            Cell::spread(row.and_then(Row::rate))
+        }),
+    };
+    let columns = published::sizes(published).into_iter().map(column).collect();
+    Block { heading: "Published for Polaris on other hardware, requests a second".into(), columns }
+}

@@ -31,7 +31,8 @@ fn cost(session: &Session<'_>, findings: &mut Findings) {
             "resource-cost",
             Severity::Note,
             format!(
-                "CPU and memory of the target are not known ({}), so the rate has no cost beside it. Watch its process (--watch port:…), on its own machine if need be.",
+                "CPU and memory of the target are not known ({}): throughput without its cost is no basis for \
+                 sizing. Watch its process (--watch port:…), on its own machine if need be.",
                 session.called(&missing),
             ),
         );

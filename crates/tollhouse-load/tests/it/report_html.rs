@@ -93,13 +93,14 @@ fn the_headline_has_the_columns_of_the_published_report_and_those_it_leaves_out(
 }
 
 #[test]
-fn warnings_stand_before_every_figure_the_gravest_first() {
+fn warnings_are_counted_below_the_first_screen_the_gravest_first() {
     let page = html::render(&fixture::shenyu());
-    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not on the page"));
-    assert!(place("✖ invalid") < place("▲ caution"));
-    assert!(place("▲ caution") < place("● note"));
-    assert!(place("class=\"verdict\"") < place("✖ invalid"));
-    assert!(place("● note") < place("aria-labelledby=\"headline\""));
+    let warnings = section(&page, "warnings");
+    let place = |text: &str| warnings.find(text).unwrap_or_else(|| panic!("{text}: {warnings}"));
+    assert!(place("✖ invalid") < place("▲ caution") && place("▲ caution") < place("● note"));
+    assert!(page.contains("<small>✖ 1 invalid · 1 caution · 1 note</small>"));
+    let at = |id: &str| page.find(&format!("aria-labelledby=\"{id}\"")).expect(id);
+    assert!(at("summary") < at("warnings") && at("warnings") < at("headline"));
     // Behind their counts: nothing of them is open before somebody asks.
     assert!(!section(&page, "warnings").contains("<details open"));
 }
@@ -126,7 +127,10 @@ fn the_page_says_first_who_does_more_by_how_much_and_whether_that_may_be_quoted(
     let text = verdict(&fixture::ngxway());
     assert!(text.contains("A single run shows no variance: treat as indicative."), "{text}");
     let text = verdict(&fixture::open_loop());
-    assert!(text.contains("At the same rates, Tollhouse’s p99 is lower than nginx’s in "), "{text}");
+    assert!(
+        text.contains("At the same rates, Tollhouse’s p99 is lower than nginx’s in "),
+        "{text}"
+    );
     // Nobody beside it, and an open loop: what was asked for is no merit.
     let mut report = fixture::open_loop();
     report.results.truncate(1);
@@ -160,30 +164,39 @@ fn suite(suite: &str, cases: &[(&str, &str, f64)]) -> Report {
 
 #[test]
 fn plugins_cost_a_share_that_stands_beside_the_published_one() {
-    let report = suite("api7", &[
-        ("tollhouse", "no plugin, 1 route, 0 consumers", 1_000.0),
-        ("tollhouse", "key-auth, 1 route, 1 consumer", 960.0),
-        ("tollhouse", "key-auth and limit-count, 1 route, 1 consumer", 850.0),
-    ]);
+    let report = suite(
+        "api7",
+        &[
+            ("tollhouse", "no plugin, 1 route, 0 consumers", 1_000.0),
+            ("tollhouse", "key-auth, 1 route, 1 consumer", 960.0),
+            ("tollhouse", "key-auth and limit-count, 1 route, 1 consumer", 850.0),
+        ],
+    );
     let text = verdict(&report);
     let expected = "Throughput that plugins cost in Tollhouse: key-auth 4.0 % (published: 13 % … 14 %), \
                     key-auth and limit-count 15 % (published: 22 % … 23 %).";
     assert!(text.contains(expected), "{text}");
     let page = html::render(&report);
     let bars = plain(section(&page, "bars"));
-    assert!(bars.contains("key-auth, 1 route, 1 consumer tollhouse 4.0 % API7, published 13 %"), "{bars}");
+    assert!(
+        bars.contains("key-auth, 1 route, 1 consumer tollhouse 4.0 % API7, published 13 %"),
+        "{bars}"
+    );
     let summary = plain(section(&page, "summary"));
     assert!(summary.contains("key-auth, 1 route, 1 consumer 4.0 % 13 % 960.0 21,019"), "{summary}");
 }
 
 #[test]
 fn a_registry_stands_beside_the_published_machines_and_a_real_one() {
-    let report = suite("polaris", &[
-        ("tollhouse", "register", 9_126.0),
-        ("tollhouse", "discover", 20_000.0),
-        ("polaris", "register", 4_563.0),
-        ("polaris", "discover", 40_000.0),
-    ]);
+    let report = suite(
+        "polaris",
+        &[
+            ("tollhouse", "register", 9_126.0),
+            ("tollhouse", "discover", 20_000.0),
+            ("polaris", "register", 4_563.0),
+            ("polaris", "discover", 40_000.0),
+        ],
+    );
     let text = verdict(&report);
     for part in [
         "Tollhouse is faster than polaris in 1 of 2 cases (−50 % … +100 %)",
@@ -193,7 +206,12 @@ fn a_registry_stands_beside_the_published_machines_and_a_real_one() {
     }
     let page = html::render(&report);
     let bars = plain(section(&page, "bars"));
-    assert!(bars.contains("register tollhouse 9,126 polaris 4,563 Polaris 1C2G 2,144 Polaris 2C4G 4,563"), "{bars}");
+    assert!(
+        bars.contains(
+            "register tollhouse 9,126 polaris 4,563 Polaris 1C2G 2,144 Polaris 2C4G 4,563"
+        ),
+        "{bars}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Bar chart of the first screen: one group of bars for each case, in plain markup, so that it needs
 //! no script and fits any width.
 
-use super::comparison::{baseline_of, gateways};
+use super::comparison::{OURS, baseline_of, gateways};
 use super::figure;
 use super::markup::Html;
 use super::palette::Palette;
@@ -19,6 +19,15 @@ pub(super) struct Bars {
     /// Unit, and the direction in which values are better.
     pub(super) note: String,
     pub(super) groups: Vec<BarGroup>,
+    pub(super) scale: Scale,
+}
+
+/// Bars whose lengths can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    Chart,
+    /// Only those of a group, for figures that grow by magnitudes over the cases.
+    Group,
 }
 
 /// Bars of one case.
@@ -44,10 +53,21 @@ pub(super) struct Bar {
 pub(super) enum BarKind {
     #[default]
     Measured,
+    /// Figure of the compared subject.
+    Ours,
+    /// Figure of the upstream without a gateway.
+    Baseline,
     /// Figure of others, drawn as an outline.
     Published,
     /// Figure that must not be quoted, struck through.
     Invalid,
+}
+
+impl BarGroup {
+    fn longest(&self) -> f64 {
+        let values = self.bars.iter().map(|bar| bar.value).filter(|value| value.is_finite());
+        values.fold(0.0, f64::max)
+    }
 }
 
 impl Bar {
@@ -56,6 +76,8 @@ impl Bar {
         let kind = match row.is_printed() {
             true => BarKind::Published,
             false if is_invalid(row, doubts) => BarKind::Invalid,
+            false if row.subject == OURS => BarKind::Ours,
+            false if row.subject == BASELINE => BarKind::Baseline,
             false => BarKind::Measured,
         };
         let label = if row.subject.is_empty() { row.name } else { row.subject };
@@ -78,8 +100,11 @@ pub(super) fn write(
         _ => None,
     };
     let bars = bars.unwrap_or_else(|| throughputs(rows, published, palette, doubts));
-    let longest = bars.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value);
-    let longest = longest.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let longest = bars.groups.iter().map(BarGroup::longest).fold(0.0, f64::max);
+    let unit = |group: &BarGroup| match bars.scale {
+        Scale::Chart => longest,
+        Scale::Group => group.longest(),
+    };
     let count: usize = bars.groups.iter().map(|group| group.bars.len()).sum();
     if count < 2 || longest <= 0.0 {
         return;
@@ -88,27 +113,30 @@ pub(super) fn write(
     html.heading("h2", "bars", &bars.title);
     html.element("p", &[("class", "foot")], &bars.note);
     let (open, folded) = bars.groups.split_at(bars.groups.len().min(GROUPS_OPEN_MAX));
-    write_groups(html, open, longest);
+    write_groups(html, open, unit);
     if !folded.is_empty() {
         html.open("details", &[]);
         html.element("summary", &[], &format!("{} more cases", folded.len()));
-        write_groups(html, folded, longest);
+        write_groups(html, folded, unit);
         html.close("details");
     }
     html.close("section");
 }
 
-fn write_groups(html: &mut Html, groups: &[BarGroup], longest: f64) {
+fn write_groups(html: &mut Html, groups: &[BarGroup], unit: impl Fn(&BarGroup) -> f64) {
     html.open("div", &[("class", "groups")]);
     for group in groups {
         html.raw("\n").open("figure", &[]).element("figcaption", &[], &group.label);
         for bar in &group.bars {
             let class = match bar.kind {
                 BarKind::Measured => bar.colour.to_owned(),
+                BarKind::Ours => format!("{} ours", bar.colour),
+                BarKind::Baseline => format!("{} base", bar.colour),
                 BarKind::Published => format!("{} printed", bar.colour),
                 BarKind::Invalid => format!("{} void", bar.colour),
             };
-            let width = format!("width:{:.1}%", (bar.value / longest * 100.0).clamp(0.0, 100.0));
+            let width =
+                format!("width:{:.1}%", (bar.value / unit(group) * 100.0).clamp(0.0, 100.0));
             html.open("div", &[("class", class.as_str())]);
             html.element("span", &[("class", "who")], &bar.label);
             html.open("span", &[("class", "track")]).open("i", &[("style", width.as_str())]);
@@ -150,11 +178,19 @@ fn throughputs(
             };
             Some(Bar { label, ..bar(row)? })
         }));
-        BarGroup { label: name.to_owned(), bars: bars.collect() }
+        let mut bars: Vec<Bar> = bars.collect();
+        bars.sort_by_key(|bar| match bar.kind {
+            BarKind::Ours => 0,
+            BarKind::Measured | BarKind::Invalid => 1,
+            BarKind::Baseline => 2,
+            BarKind::Published => 3,
+        });
+        BarGroup { label: name.to_owned(), bars }
     };
     let mut names: Vec<&str> = Vec::new();
     let (ours, _) = gateways(rows);
-    let is_named = |row: &&Row<'_>| ours.is_none() || row.subject != BASELINE || is_paired(rows, row);
+    let is_named =
+        |row: &&Row<'_>| ours.is_none() || row.subject != BASELINE || is_paired(rows, row);
     for row in shown().filter(is_named) {
         if !names.contains(&row.name) {
             names.push(row.name);
@@ -164,10 +200,14 @@ fn throughputs(
     let has_printed = !is_open && !published.is_empty();
     let printed = if has_printed { " Outlined: published, on other hardware." } else { "" };
     let (title, note) = match is_open {
-        true => ("p99 latency at the same rates", "Shorter is better."),
+        true => (
+            "p99 latency at the same rates",
+            "Shorter is better; each case has a scale of its own.",
+        ),
         false => ("Successful requests a second", "Longer is better."),
     };
-    Bars { title: title.into(), note: format!("{note}{printed}"), groups: groups.collect() }
+    let scale = if is_open { Scale::Group } else { Scale::Chart };
+    Bars { title: title.into(), note: format!("{note}{printed}"), groups: groups.collect(), scale }
 }
 
 /// Whether a direct case belongs to a case of a gateway.

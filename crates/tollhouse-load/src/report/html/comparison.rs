@@ -13,7 +13,7 @@ use super::table::{self, Cell, Direction, Group, Head, Line, Mark, OnPhones, Tab
 use crate::report::Warning;
 
 /// Subject compared with its peers, if present.
-const OURS: &str = "tollhouse";
+pub(super) const OURS: &str = "tollhouse";
 /// Percentiles that the comparison shows.
 const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
 /// Relative difference below which two intended rates count as equal load.
@@ -349,7 +349,10 @@ pub(super) fn write_published(
 }
 
 /// Returns the direct case with the source and concurrency of `row`.
-pub(super) fn published_baseline<'r, 'a>(published: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
+pub(super) fn published_baseline<'r, 'a>(
+    published: &'r [Row<'a>],
+    row: &Row<'_>,
+) -> Option<&'r Row<'a>> {
     let is_baseline = |subject: &str| {
         subject.split(|character: char| !character.is_alphanumeric()).any(|word| word == BASELINE)
     };

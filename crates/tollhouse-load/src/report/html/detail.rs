@@ -19,11 +19,23 @@ const MESSAGES_MAX: usize = 3;
 const EXTRAS_MAX: usize = 12;
 
 const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit, title: Cow::Borrowed(title), class: "", direction: Direction::None }
+    Head {
+        text: Cow::Borrowed(text),
+        unit,
+        title: Cow::Borrowed(title),
+        class: "",
+        direction: Direction::None,
+    }
 }
 
 const fn words(text: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit: "", title: Cow::Borrowed(title), class: "left", direction: Direction::None }
+    Head {
+        text: Cow::Borrowed(text),
+        unit: "",
+        title: Cow::Borrowed(title),
+        class: "left",
+        direction: Direction::None,
+    }
 }
 
 /// Groups lines by subject. Each row yields zero or more lines.
@@ -56,7 +68,10 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
     let table = Table {
         caption: "Latency from the intended start, and the time from sending",
         first_head: "Case",
-        headings: vec![("Schedule".into(), 5), ("Latency, below it the time from sending".into(), 5)],
+        headings: vec![
+            ("Schedule".into(), 5),
+            ("Latency, below it the time from sending".into(), 5),
+        ],
         heads: vec![
             head("Asked for", "1/s", "The mean rate of the schedule"),
             head("Sent and ended", "1/s", "Completed requests a second"),

@@ -1,7 +1,7 @@
 //! Cost of plugins in API7's benchmark: how much of the throughput without a plugin a plugin takes,
 //! measured here and as published.
 
-use super::bars::{Bar, BarGroup, Bars};
+use super::bars::{Bar, BarGroup, Bars, Scale};
 use super::figure;
 use super::palette::Palette;
 use super::row::{Row, Spread, percentile_of};
@@ -74,11 +74,7 @@ pub(super) fn sentence(rows: &[Row<'_>], published: &[Row<'_>]) -> Option<Senten
     let parts: Vec<String> = parts.collect();
     let runs = ours.iter().map(|cost| cost.row.runs.len()).min().unwrap_or(0);
     (!parts.is_empty()).then(|| Sentence {
-        text: format!(
-            "Throughput that plugins cost in {}: {}.",
-            called(subject),
-            parts.join(", ")
-        ),
+        text: format!("Throughput that plugins cost in {}: {}.", called(subject), parts.join(", ")),
         may_be_quoted: repeated(runs),
     })
 }
@@ -108,15 +104,19 @@ pub(super) fn bars(
     });
     Some(Bars {
         title: "Throughput that plugins cost".into(),
-        note: "Share of the throughput without plugins. Shorter is better.".into(),
+        note: "Share of the throughput without plugins. Shorter is better. Outlined: published, on other \
+                   hardware."
+                .into(),
         groups: groups.collect(),
+        scale: Scale::Chart,
     })
 }
 
 /// Returns the p99 latency of a case at a share of its highest rate.
 pub(super) fn paced_p99<'a>(rows: &[Row<'a>], subject: &str, name: &str) -> Option<f64> {
     let paced = rows.iter().find(|row| {
-        let is_variant = row.subject.strip_prefix(subject).is_some_and(|rest| rest.starts_with(','));
+        let is_variant =
+            row.subject.strip_prefix(subject).is_some_and(|rest| rest.starts_with(','));
         is_variant && row.name == name && row.first().open_loop
     });
     percentile_of(&paced?.times, 99.0).known()

@@ -27,8 +27,7 @@ pub(super) fn sentence(
 fn rates(published: &[Row<'_>]) -> Option<Sentence> {
     let is_direct = |row: &&Row<'_>| row.subject.split([' ', ',']).any(|word| word == BASELINE);
     let gateways = published.iter().filter(|row| !is_direct(row));
-    let known: Vec<f64> =
-        gateways.clone().filter_map(|row| Some(row.rate()?.median)).collect();
+    let known: Vec<f64> = gateways.clone().filter_map(|row| Some(row.rate()?.median)).collect();
     let shares = gateways.clone().filter_map(|row| {
         let direct = published_baseline(published, row)?;
         Some(row.rate()?.median / direct.rate()?.median)

@@ -29,12 +29,7 @@ struct Block<'c> {
 }
 
 /// Writes the table, if there is more than one figure to compare.
-pub(super) fn write(
-    html: &mut Html,
-    report: &Report,
-    rows: &[Row<'_>],
-    published: &[Row<'_>],
-) {
+pub(super) fn write(html: &mut Html, report: &Report, rows: &[Row<'_>], published: &[Row<'_>]) {
     let blocks = match report.suite.as_deref() {
         Some("api7") => plugins(rows, published),
         _ => None,
@@ -54,12 +49,7 @@ pub(super) fn write(
     html.close("section");
 }
 
-fn assembled(
-    blocks: &[Block<'_>],
-    names: &[&str],
-    rows: &[Row<'_>],
-    doubts: &[Warning],
-) -> Table {
+fn assembled(blocks: &[Block<'_>], names: &[&str], rows: &[Row<'_>], doubts: &[Warning]) -> Table {
     let mut heads = Vec::new();
     for block in blocks {
         for (at, column) in block.columns.iter().enumerate() {
@@ -117,19 +107,27 @@ fn p99(row: &Row<'_>) -> Option<Spread> {
     row.spread(|run| percentile_of(run.headline(), 99.0).known())
 }
 
+/// Returns the heading of a subject's figure; the figure alone if the subject has no name.
+fn own_head(subject: &str, figure: &str) -> Head {
+    match subject {
+        "" => head(figure, figure.to_owned(), Direction::None),
+        subject => head(subject, format!("{subject}, {figure}"), Direction::None),
+    }
+}
+
 /// Column with the rate of a subject, and the range of its runs.
 fn rate_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
-    let label = if subject.is_empty() { "measured" } else { subject };
     Column {
-        head: head(label, format!("{label}, requests/s"), Direction::None),
-        cell: Box::new(move |name| Cell::spread(find(rows, subject, name).and_then(Row::throughput))),
+        head: own_head(subject, "requests/s"),
+        cell: Box::new(move |name| {
+            Cell::spread(find(rows, subject, name).and_then(Row::throughput))
+        }),
     }
 }
 
 fn p99_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
-    let label = if subject.is_empty() { "measured" } else { subject };
     Column {
-        head: head(label, format!("{label}, p99 in ms"), Direction::None),
+        head: own_head(subject, "p99 in ms"),
         cell: Box::new(move |name| {
             let row = find(rows, subject, name);
             row.map_or_else(|| Cell::known(None), |row| Cell::percentile(row.percentile(99.0)))
@@ -262,9 +260,9 @@ fn plugins<'c>(rows: &'c [Row<'_>], published: &'c [Row<'_>]) -> Option<Vec<Bloc
         });
     }
     let (_, peers) = gateways(rows);
-    let peers = peers.into_iter().filter(|peer| rows.iter().any(|row| {
-        row.subject == *peer && !row.first().open_loop
-    }));
+    let peers = peers
+        .into_iter()
+        .filter(|peer| rows.iter().any(|row| row.subject == *peer && !row.first().open_loop));
     blocks[1].columns.extend(peers.take(SUBJECTS_MAX).map(|peer| rate_column(rows, peer)));
     Some(blocks)
 }

@@ -197,7 +197,11 @@ pub(super) fn write(html: &mut Html, table: &Table) {
         ],
     );
     let class = if table.on_phones == OnPhones::Cards { "cards" } else { "" };
-    html.open("table", &[("class", class)]).element("caption", &[("class", "unseen")], table.caption);
+    html.open("table", &[("class", class)]).element(
+        "caption",
+        &[("class", "unseen")],
+        table.caption,
+    );
     write_heads(html, table);
     for group in &table.groups {
         let common = common_facts(group);
@@ -310,11 +314,13 @@ fn write_name(html: &mut Html, line: &Line, facts: &str) {
 /// Writes a cell; `name` is shown beside it in a card.
 fn write_cell(html: &mut Html, cell: &Cell, class: &str, name: &str) {
     let mut attributes = Vec::new();
+    let is_absent = !name.is_empty() && cell.text == UNKNOWN;
+    let class = if is_absent { format!("{class} none") } else { class.to_owned() };
     if !name.is_empty() {
         attributes.push(("data-name", name));
     }
     if !class.is_empty() {
-        attributes.push(("class", class));
+        attributes.push(("class", class.trim_start()));
     }
     if !cell.title.is_empty() {
         attributes.push(("title", cell.title.as_str()));

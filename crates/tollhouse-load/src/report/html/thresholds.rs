@@ -20,7 +20,10 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             false => ("missed", "✖ missed"),
         };
         html.raw("\n").open("li", &[("class", class)]).element("b", &[("class", "sign")], word);
-        html.raw(" ").element("code", &[], &outcome.condition).text(&match (outcome.missed.len(), total) {
+        html.raw(" ").element("code", &[], &outcome.condition).text(&match (
+            outcome.missed.len(),
+            total,
+        ) {
             (_, 1) => String::new(),
             (0, total) => format!(" in all {total} runs"),
             (missed, total) => format!(" in {missed} of {total} runs"),
@@ -52,7 +55,10 @@ mod tests {
         let mut html = Html::default();
         write(&mut html, &Report { results: vec![met, missed], ..Report::default() });
         let page = html.into_string();
-        assert!(page.contains("<code>p99 &lt; 50ms</code> in 1 of 2 runs<div>slow: <b>61.3ms</b>"), "{page}");
+        assert!(
+            page.contains("<code>p99 &lt; 50ms</code> in 1 of 2 runs<div>slow: <b>61.3ms</b>"),
+            "{page}"
+        );
         assert!(page.contains("<code>failures &lt; 1</code> in all 2 runs"), "{page}");
         assert!(page.find("✖ missed") < page.find("✔ met"), "{page}");
     }

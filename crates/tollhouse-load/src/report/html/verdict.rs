@@ -3,7 +3,7 @@
 //! the cases that both ran under equal load. Nothing is averaged over cases; invalid results are
 //! left out and counted.
 
-use super::comparison::{baseline_of, gateways};
+use super::comparison::{OURS, baseline_of, gateways};
 use super::figure;
 use super::markup::Html;
 use super::row::{BASELINE, RUNS_TO_RANK_MIN, Row, Spread, percentile_of, rows, subjects};
@@ -142,7 +142,7 @@ fn p99(row: &Row<'_>) -> Option<Spread> {
 
 /// Returns the name of a subject in a sentence.
 pub(super) fn called(subject: &str) -> &str {
-    if subject == "tollhouse" { "Tollhouse" } else { subject }
+    if subject == OURS { "Tollhouse" } else { subject }
 }
 
 /// Returns whether comparisons may be quoted; the error names the reservation.

@@ -98,12 +98,18 @@ fn golden(text: &str, expected: &str) {
 
 #[test]
 fn a_closed_loop_is_printed_in_full() {
-    golden(&render(&report(vec![closed()]), Paint::Plain, Detail::Full), include_str!("testdata/closed.txt"));
+    golden(
+        &render(&report(vec![closed()]), Paint::Plain, Detail::Full),
+        include_str!("testdata/closed.txt"),
+    );
 }
 
 #[test]
 fn an_open_loop_shows_corrected_beside_uncorrected() {
-    golden(&render(&report(vec![open()]), Paint::Plain, Detail::Full), include_str!("testdata/open.txt"));
+    golden(
+        &render(&report(vec![open()]), Paint::Plain, Detail::Full),
+        include_str!("testdata/open.txt"),
+    );
 }
 
 #[test]

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_command_to_repeat_has_no_path_of_a_written_file() {
-        let words = ["bench", "http", "--json", "/tmp/x/a.json", "--html=/tmp/b.html", "http://a/b"];
+        let words =
+            ["bench", "http", "--json", "/tmp/x/a.json", "--html=/tmp/b.html", "http://a/b"];
         let line = repeatable(words.map(str::to_owned).into_iter()).join(" ");
         assert_eq!(line, "tollhouse bench http --json a.json --html=b.html http://a/b");
     }

@@ -222,7 +222,7 @@ fn plan(options: &Options, stage: &Stage, subjects: &[Subject], proto: &Path) ->
         case.thresholds = Vec::from_iter("failures < 1".parse::<Threshold>());
         PlannedCase { subject: subject.name.into(), case, watch: subject.watch.clone() }
     };
-    let place = match options.target {
+    let place = match &options.target {
         None => stage.sentence().replacen("Gateways", "Registries", 1),
         Some(target) => format!("The registry is at {target}."),
     };

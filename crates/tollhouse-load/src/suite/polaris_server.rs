@@ -28,7 +28,7 @@ pub(super) fn copy(program: &Path, folder: &Path) -> io::Result<Configuration> {
     let release = program.parent().unwrap_or(Path::new("."));
     copy_folder(&release.join("conf"), &folder.join("conf"))?;
     let text = fs::read_to_string(release.join(CONFIGURATION))?;
-    let configuration = with_ports(&text, free_port)?;
+    let configuration = with_ports(&text, || free_port().map_err(io::Error::other))?;
     fs::write(folder.join(CONFIGURATION), &configuration.text)?;
     Ok(configuration)
 }

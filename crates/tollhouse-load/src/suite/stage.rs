@@ -279,7 +279,9 @@ impl Stage {
         command.args(&settings);
         let name = &connections.subject(&version);
         self.configurations.insert(format!("{name}/arguments"), settings.join("\n"));
-        self.environment.versions.insert("shenyu".into(), version);
+        if !version.is_empty() {
+            self.environment.versions.insert("shenyu".into(), version);
+        }
         let cores = self.cores.gateway.clone();
         // The gateway answers every request with 200, even without a route.
         let probe = request(upstream.path, "");

@@ -119,7 +119,7 @@ fn the_page_says_first_who_does_more_by_how_much_and_whether_that_may_be_quoted(
         "Tollhouse is as fast as nginx in 4 of 4 cases (+0.6 %)",
         "p99 lower in ",
         "Tollhouse is faster than haproxy in 4 of 4 cases (+12 %)",
-        "Published for ShenYu 2.6.0: 18,640 … 21,130 requests/s, 64 % … 71 % of its direct throughput.",
+        "Published for ShenYu 2.6.0: 18,640 … 21,130 requests/s, 64–71 % of its direct throughput.",
         "May be quoted.",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -173,8 +173,8 @@ fn plugins_cost_a_share_that_stands_beside_the_published_one() {
         ],
     );
     let text = verdict(&report);
-    let expected = "Throughput that plugins cost in Tollhouse: key-auth 4.0 % (published: 13 % … 14 %), \
-                    key-auth and limit-count 15 % (published: 22 % … 23 %).";
+    let expected = "Throughput that plugins cost in Tollhouse: key-auth 4.0 % (published: 13–14 %), \
+                    key-auth and limit-count 15 % (published: 22–23 %).";
     assert!(text.contains(expected), "{text}");
     let page = html::render(&report);
     let bars = plain(section(&page, "bars"));

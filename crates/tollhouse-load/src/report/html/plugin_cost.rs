@@ -5,8 +5,8 @@ use super::bars::{Bar, BarGroup, Bars, Scale};
 use super::figure;
 use super::palette::Palette;
 use super::row::{Row, Spread, percentile_of};
-use super::tally::range;
-use super::verdict::{Sentence, called, repeated};
+use super::tally::range_percent;
+use super::verdict::{Sentence, called, is_invalid, repeated};
 use crate::report::Warning;
 use crate::suite::{api7_plain_case, api7_plugins};
 
@@ -21,7 +21,11 @@ pub(super) struct Cost<'r, 'a> {
 }
 
 /// Returns the costs of the measured cases at saturation, or of the published ones.
-pub(super) fn costs<'r, 'a>(rows: &'r [Row<'a>], subject: &str) -> Vec<Cost<'r, 'a>> {
+pub(super) fn costs<'r, 'a>(
+    rows: &'r [Row<'a>],
+    subject: &str,
+    doubts: &[Warning],
+) -> Vec<Cost<'r, 'a>> {
     let own = rows.iter().filter(|row| row.subject == subject);
     own.map(|row| {
         let plugins = api7_plugins(row.name);
@@ -29,6 +33,8 @@ pub(super) fn costs<'r, 'a>(rows: &'r [Row<'a>], subject: &str) -> Vec<Cost<'r, 
         let plain = plain.and_then(|name| {
             rows.iter().find(|other| other.subject == subject && other.name == name)
         });
+        // A cost that rests on an invalid figure is none.
+        let plain = plain.filter(|plain| !is_invalid(plain, doubts) && !is_invalid(row, doubts));
         let rates = row.throughput().zip(plain.and_then(Row::throughput));
         let lost = rates.map(|(own, plain): (Spread, Spread)| 1.0 - own.median / plain.median);
         Cost { row, plugins, lost }
@@ -48,11 +54,20 @@ pub(super) fn published_subject<'a>(published: &[Row<'a>]) -> Option<&'a str> {
     published.first().map(|row| row.subject)
 }
 
+/// Returns the costs in the published table; what is odd in it is the reader's to judge.
+fn printed_costs<'r, 'a>(published: &'r [Row<'a>]) -> Vec<Cost<'r, 'a>> {
+    published_subject(published).map_or_else(Vec::new, |name| costs(published, name, &[]))
+}
+
 /// Says what each combination of plugins costs, beside what was published.
-pub(super) fn sentence(rows: &[Row<'_>], published: &[Row<'_>]) -> Option<Sentence> {
+pub(super) fn sentence(
+    rows: &[Row<'_>],
+    published: &[Row<'_>],
+    doubts: &[Warning],
+) -> Option<Sentence> {
     let subject = subject(rows)?;
-    let ours = costs(rows, subject);
-    let theirs = published_subject(published).map_or_else(Vec::new, |name| costs(published, name));
+    let ours = costs(rows, subject, doubts);
+    let theirs = printed_costs(published);
     let mut combinations: Vec<&str> = Vec::new();
     for plugins in ours.iter().filter_map(|cost| cost.plugins) {
         if !combinations.contains(&plugins) {
@@ -61,7 +76,7 @@ pub(super) fn sentence(rows: &[Row<'_>], published: &[Row<'_>]) -> Option<Senten
     }
     let lost = |costs: &[Cost<'_, '_>], plugins: &str| -> String {
         let of = costs.iter().filter(|cost| cost.plugins == Some(plugins));
-        range(&of.filter_map(|cost| cost.lost).collect::<Vec<_>>(), figure::whole_percent)
+        range_percent(of.filter_map(|cost| cost.lost))
     };
     let parts = combinations.iter().filter_map(|plugins| {
         let (own, printed) = (lost(&ours, plugins), lost(&theirs, plugins));
@@ -87,7 +102,7 @@ pub(super) fn bars(
     doubts: &[Warning],
 ) -> Option<Bars> {
     let subject = subject(rows)?;
-    let theirs = published_subject(published).map_or_else(Vec::new, |name| costs(published, name));
+    let theirs = printed_costs(published);
     let bar = |cost: &Cost<'_, '_>| {
         let lost = cost.lost?;
         Some(Bar {
@@ -96,7 +111,7 @@ pub(super) fn bars(
             ..Bar::of(cost.row, palette, doubts)
         })
     };
-    let groups = costs(rows, subject).into_iter().filter(|cost| cost.plugins.is_some());
+    let groups = costs(rows, subject, doubts).into_iter().filter(|cost| cost.plugins.is_some());
     let groups = groups.filter_map(|cost| {
         let printed = theirs.iter().find(|other| other.row.name == cost.row.name);
         let bars: Vec<Bar> = [bar(&cost), printed.and_then(bar)].into_iter().flatten().collect();

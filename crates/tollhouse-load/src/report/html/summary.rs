@@ -10,7 +10,8 @@ use super::markup::Html;
 use super::plugin_cost;
 use super::published;
 use super::row::{BASELINE, Row, Spread, percentile_of, subjects};
-use super::table::{self, Cell, Direction, Group, Head, Line, Mark, OnPhones, Table};
+use super::table::{self, Cell, Direction, Group, Head, Line, Mark, OnPhones, Table, Validity};
+use super::verdict::is_invalid;
 use crate::report::{Report, Warning};
 
 /// Maximum number of subjects with columns of their own, so that the table fits a screen.
@@ -22,6 +23,27 @@ struct Column<'c> {
     cell: Box<dyn Fn(&str) -> Cell + 'c>,
 }
 
+/// Measured rows, and what is doubted about them.
+#[derive(Clone, Copy)]
+struct Source<'c> {
+    rows: &'c [Row<'c>],
+    doubts: &'c [Warning],
+}
+
+impl<'c> Source<'c> {
+    fn find(self, subject: &str, name: &str) -> Option<&'c Row<'c>> {
+        self.rows.iter().find(|row| row.subject == subject && row.name == name)
+    }
+
+    /// Strikes a cell through if a rule calls one of its rows invalid.
+    fn judged(self, cell: Cell, rows: &[&Row<'_>]) -> Cell {
+        match rows.iter().any(|row| is_invalid(row, self.doubts)) {
+            true => Cell { validity: Validity::Invalid, ..cell },
+            false => cell,
+        }
+    }
+}
+
 /// Columns below a common heading.
 struct Block<'c> {
     heading: Cow<'static, str>,
@@ -30,11 +52,12 @@ struct Block<'c> {
 
 /// Writes the table, if there is more than one figure to compare.
 pub(super) fn write(html: &mut Html, report: &Report, rows: &[Row<'_>], published: &[Row<'_>]) {
+    let source = Source { rows, doubts: &report.warnings };
     let blocks = match report.suite.as_deref() {
-        Some("api7") => plugins(rows, published),
+        Some("api7") => plugins(source, published),
         _ => None,
     };
-    let mut blocks = blocks.unwrap_or_else(|| compared(rows));
+    let mut blocks = blocks.unwrap_or_else(|| compared(source));
     if report.suite.as_deref() == Some("polaris") {
         blocks.push(sizes(published));
     }
@@ -99,10 +122,6 @@ fn head(text: &str, title: String, direction: Direction) -> Head {
     }
 }
 
-fn find<'r, 'a>(rows: &'r [Row<'a>], subject: &str, name: &str) -> Option<&'r Row<'a>> {
-    rows.iter().find(|row| row.subject == subject && row.name == name)
-}
-
 fn p99(row: &Row<'_>) -> Option<Spread> {
     row.spread(|run| percentile_of(run.headline(), 99.0).known())
 }
@@ -116,27 +135,29 @@ fn own_head(subject: &str, figure: &str) -> Head {
 }
 
 /// Column with the rate of a subject, and the range of its runs.
-fn rate_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
+fn rate_column<'c>(source: Source<'c>, subject: &'c str) -> Column<'c> {
     Column {
         head: own_head(subject, "requests/s"),
         cell: Box::new(move |name| {
-            Cell::spread(find(rows, subject, name).and_then(Row::throughput))
+            let Some(row) = source.find(subject, name) else { return Cell::known(None) };
+            source.judged(Cell::spread(row.throughput()), &[row])
         }),
     }
 }
 
-fn p99_column<'c>(rows: &'c [Row<'_>], subject: &'c str) -> Column<'c> {
+fn p99_column<'c>(source: Source<'c>, subject: &'c str) -> Column<'c> {
     Column {
         head: own_head(subject, "p99 in ms"),
         cell: Box::new(move |name| {
-            let row = find(rows, subject, name);
-            row.map_or_else(|| Cell::known(None), |row| Cell::percentile(row.percentile(99.0)))
+            let Some(row) = source.find(subject, name) else { return Cell::known(None) };
+            source.judged(Cell::percentile(row.percentile(99.0)), &[row])
         }),
     }
 }
 
 /// Rates and times of the subjects, and our difference to each peer.
-fn compared<'c>(rows: &'c [Row<'_>]) -> Vec<Block<'c>> {
+fn compared<'c>(source: Source<'c>) -> Vec<Block<'c>> {
+    let rows = source.rows;
     let (ours, peers) = gateways(rows);
     let mut shown: Vec<&str> = ours.into_iter().chain(peers.iter().copied()).collect();
     let others = subjects(rows).into_iter().filter(|it| !shown.contains(it)).collect::<Vec<_>>();
@@ -150,18 +171,18 @@ fn compared<'c>(rows: &'c [Row<'_>]) -> Vec<Block<'c>> {
     let mut blocks = vec![
         Block {
             heading: "Successful requests a second, more is better".into(),
-            columns: rates.map(|subject| rate_column(rows, subject)).collect(),
+            columns: rates.map(|subject| rate_column(source, subject)).collect(),
         },
         Block {
             heading: "p99 in ms, less is better".into(),
-            columns: tails.map(|subject| p99_column(rows, subject)).collect(),
+            columns: tails.map(|subject| p99_column(source, subject)).collect(),
         },
     ];
     if let Some(ours) = ours {
         let differences = peers.iter().take(SUBJECTS_MAX - 1).flat_map(|peer| {
             let is_open = rows.iter().all(|row| row.first().open_loop);
-            let rate = (!is_open).then(|| difference(rows, ours, peer, Compared::Rate));
-            rate.into_iter().chain([difference(rows, ours, peer, Compared::P99)])
+            let rate = (!is_open).then(|| difference(source, ours, peer, Compared::Rate));
+            rate.into_iter().chain([difference(source, ours, peer, Compared::P99)])
         });
         let heading = format!("{ours} against").into();
         blocks.insert(0, Block { heading, columns: differences.collect() });
@@ -177,7 +198,7 @@ enum Compared {
 }
 
 fn difference<'c>(
-    rows: &'c [Row<'_>],
+    source: Source<'c>,
     ours: &'c str,
     peer: &'c str,
     compared: Compared,
@@ -186,17 +207,16 @@ fn difference<'c>(
         Compared::Rate => ("rate", Better::Higher),
         Compared::P99 => ("p99", Better::Lower),
     };
-    let figure = move |subject: &str, name: &str| {
-        let row = find(rows, subject, name)?;
-        match compared {
-            Compared::Rate => row.throughput(),
-            Compared::P99 => p99(row),
-        }
+    let figure = move |row: &Row<'_>| match compared {
+        Compared::Rate => row.throughput(),
+        Compared::P99 => p99(row),
     };
     Column {
         head: head(&format!("{peer}, {word}"), format!("against {peer}: {word}"), Direction::None),
         cell: Box::new(move |name| {
-            let Some((own, other)) = figure(ours, name).zip(figure(peer, name)) else {
+            let rows = source.find(ours, name).zip(source.find(peer, name));
+            let figures = rows.and_then(|(own, other)| figure(own).zip(figure(other)));
+            let (Some((row, rival)), Some((own, other))) = (rows, figures) else {
                 return Cell::known(None);
             };
             let change = own.median / other.median - 1.0;
@@ -213,33 +233,36 @@ fn difference<'c>(
                 Verdict::Unranked if is_better => Mark::Better,
                 Verdict::Unranked => Mark::Worse,
             };
-            Cell { mark: Some(mark), ..Cell::text(figure::change(change)) }
+            let cell = Cell { mark: Some(mark), ..Cell::text(figure::change(change)) };
+            source.judged(cell, &[row, rival])
         }),
     }
 }
 
 /// Cost of plugins, rates and times, measured and published.
-fn plugins<'c>(rows: &'c [Row<'_>], published: &'c [Row<'_>]) -> Option<Vec<Block<'c>>> {
+fn plugins<'c>(source: Source<'c>, published: &'c [Row<'c>]) -> Option<Vec<Block<'c>>> {
+    let rows = source.rows;
+    let table = Source { rows: published, doubts: &[] };
     let subject = plugin_cost::subject(rows)?;
     let printed = plugin_cost::published_subject(published);
-    let cost = |rows: &'c [Row<'_>], subject: &'c str, label: &str| Column {
+    let cost = |source: Source<'c>, subject: &'c str, label: &str| Column {
         head: head(label, format!("throughput lost, {label}"), Direction::None),
         cell: Box::new(move |name| {
-            let costs = plugin_cost::costs(rows, subject);
+            let costs = plugin_cost::costs(source.rows, subject, source.doubts);
             let lost = costs.iter().find(|cost| cost.row.name == name).and_then(|cost| cost.lost);
             Cell::known(lost.map(figure::whole_percent))
         }),
     };
-    let rate = |rows: &'c [Row<'_>], subject: &'c str, label: &str| Column {
+    let rate = |source: Source<'c>, subject: &'c str, label: &str| Column {
         head: head(label, format!("requests/s, {label}"), Direction::None),
-        ..rate_column(rows, subject)
+        ..rate_column(source, subject)
     };
     let mut blocks = vec![
         Block {
             heading: "Throughput that plugins cost".into(),
-            columns: vec![cost(rows, subject, "here")],
+            columns: vec![cost(source, subject, "here")],
         },
-        Block { heading: "Requests a second".into(), columns: vec![rate(rows, subject, "here")] },
+        Block { heading: "Requests a second".into(), columns: vec![rate(source, subject, "here")] },
         Block {
             heading: "p99 in ms at 60 % of that rate".into(),
             columns: vec![Column {
@@ -252,18 +275,18 @@ fn plugins<'c>(rows: &'c [Row<'_>], published: &'c [Row<'_>]) -> Option<Vec<Bloc
         },
     ];
     if let Some(printed) = printed {
-        blocks[0].columns.push(cost(published, printed, "published"));
-        blocks[1].columns.push(rate(published, printed, "published"));
+        blocks[0].columns.push(cost(table, printed, "published"));
+        blocks[1].columns.push(rate(table, printed, "published"));
         blocks[2].columns.push(Column {
             head: head("published", "p99 in ms, published".into(), Direction::None),
-            ..p99_column(published, printed)
+            ..p99_column(table, printed)
         });
     }
     let (_, peers) = gateways(rows);
     let peers = peers
         .into_iter()
         .filter(|peer| rows.iter().any(|row| row.subject == *peer && !row.first().open_loop));
-    blocks[1].columns.extend(peers.take(SUBJECTS_MAX).map(|peer| rate_column(rows, peer)));
+    blocks[1].columns.extend(peers.take(SUBJECTS_MAX).map(|peer| rate_column(source, peer)));
     Some(blocks)
 }
 

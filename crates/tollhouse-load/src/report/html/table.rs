@@ -99,6 +99,16 @@ pub(super) struct Cell {
     pub(super) title: String,
     /// Sign beside the figure, such as that of the highest.
     pub(super) mark: Option<Mark>,
+    pub(super) validity: Validity,
+}
+
+/// Whether a figure may be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Validity {
+    #[default]
+    Valid,
+    /// A rule calls it invalid: struck through.
+    Invalid,
 }
 
 /// Sign beside a figure. Each has text or a symbol, because colour alone is not accessible.
@@ -279,7 +289,9 @@ fn write_label(html: &mut Html, group: &Group, facts: &str, columns: usize) {
 
 fn write_line(html: &mut Html, line: &Line, facts: &str, table: &Table) {
     // Invalid figures are struck through.
-    let is_invalid = matches!(line.doubt, Some(("invalid", ..)));
+    // In cards they are struck one by one, because a row has figures of several subjects.
+    let is_whole = table.on_phones == OnPhones::Scrolls;
+    let is_invalid = is_whole && matches!(line.doubt, Some(("invalid", ..)));
     let attributes: &[_] = if is_invalid { &[("class", "void")] } else { &[] };
     html.raw("\n").open("tr", attributes);
     if line.name_spans != NameSpans::Covered {
@@ -315,7 +327,11 @@ fn write_name(html: &mut Html, line: &Line, facts: &str) {
 fn write_cell(html: &mut Html, cell: &Cell, class: &str, name: &str) {
     let mut attributes = Vec::new();
     let is_absent = !name.is_empty() && cell.text == UNKNOWN;
-    let class = if is_absent { format!("{class} none") } else { class.to_owned() };
+    let class = match cell.validity {
+        _ if is_absent => format!("{class} none"),
+        Validity::Invalid => format!("{class} void"),
+        Validity::Valid => class.to_owned(),
+    };
     if !name.is_empty() {
         attributes.push(("data-name", name));
     }

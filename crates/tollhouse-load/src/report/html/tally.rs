@@ -106,9 +106,14 @@ impl Tally {
     }
 }
 
-/// Formats shares as a range in whole percent: `16 % … 42 %`.
+/// Formats shares as a range in percent: `16–42 %`.
 pub(super) fn range_percent(shares: impl Iterator<Item = f64>) -> String {
-    range(&shares.collect::<Vec<_>>(), figure::whole_percent)
+    let text = range(&shares.collect::<Vec<_>>(), figure::whole_percent);
+    match text.split_once(" % … ") {
+        // A minus sign beside the dash would be misread.
+        Some((low, high)) if !text.contains('−') => format!("{low}–{high}"),
+        _ => text,
+    }
 }
 
 /// Formats the range of values; a single value if both ends look alike.
@@ -144,6 +149,13 @@ mod tests {
         assert_eq!(tally.cases(), "in 3 of 4 cases (−16 % … +54 %)");
         let tally = Tally::of_times(&pairs[1..2]);
         assert_eq!((tally.than(), &*tally.cases()), ("higher than", "in the only case (+54 %)"));
+    }
+
+    #[test]
+    fn shares_are_a_range() {
+        assert_eq!(range_percent([0.42, 0.16].into_iter()), "16–42 %");
+        assert_eq!(range_percent([-0.1, 0.16].into_iter()), "−10 % … 16 %");
+        assert_eq!(range_percent([0.16].into_iter()), "16 %");
     }
 
     #[test]

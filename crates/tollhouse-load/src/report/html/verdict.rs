@@ -24,7 +24,7 @@ pub(super) fn write(html: &mut Html, report: &Report, rows: &[Row<'_>]) {
     let mut quoting = String::new();
     for (at, sentence) in sentences(report, rows).iter().enumerate() {
         let class = if at == 0 { "first" } else { "further" };
-        html.open("p", &[("class", class)]).text(&sentence.text);
+        html.open("p", &[("class", class)]).text(&unbroken(&sentence.text));
         // The same reservation is not repeated after every sentence.
         if quoting != sentence.quoting() {
             quoting = sentence.quoting();
@@ -34,6 +34,11 @@ pub(super) fn write(html: &mut Html, report: &Report, rows: &[Row<'_>]) {
         html.close("p");
     }
     html.close("section");
+}
+
+/// Keeps numbers and their percent signs on one line.
+fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }
 
 /// Returns the sentences for other report formats; none if there is only one subject.
@@ -66,7 +71,7 @@ fn sentences(report: &Report, rows: &[Row<'_>]) -> Vec<Sentence> {
     let against = |peer: &&str| compared(rows, doubts, ours?, peer);
     let peers: Vec<Sentence> = peers.iter().filter_map(against).take(SENTENCES_MAX).collect();
     let mut told: Vec<Sentence> = match report.suite.as_deref() {
-        Some("api7") => plugin_cost::sentence(rows, &theirs).into_iter().collect(),
+        Some("api7") => plugin_cost::sentence(rows, &theirs, doubts).into_iter().collect(),
         _ => Vec::new(),
     };
     let is_compared = !told.is_empty() || !peers.is_empty();

@@ -58,7 +58,7 @@ impl View {
     }
 
     /// Returns the lines of the screen, at most as many as it has.
-    pub(super) fn lines(&mut self, frame: &Frame, size: Size, paint: Paint) -> Vec<String> {
+    pub(super) fn lines(&self, frame: &Frame, size: Size, paint: Paint) -> Vec<String> {
         let mut lines = head(frame, size, paint);
         let footer = self.footer(size, paint);
         let left = size.rows.saturating_sub(lines.len() + 1);

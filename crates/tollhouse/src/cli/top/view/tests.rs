@@ -37,7 +37,7 @@ fn frame() -> Frame {
     }
 }
 
-fn screen(view: &mut View, columns: usize, rows: usize) -> Vec<String> {
+fn screen(view: &View, columns: usize, rows: usize) -> Vec<String> {
     view.lines(&frame(), Size { columns, rows }, Paint::Plain)
 }
 
@@ -61,8 +61,7 @@ orders       12.0     3.0      25       100
 
 #[test]
 fn a_narrow_screen_has_one_table_and_findings_above_it() {
-    let mut view = View::default();
-    let lines = screen(&mut view, 80, 14);
+    let lines = screen(&View::default(), 80, 14);
     assert_eq!(lines.len(), 14);
     assert_eq!(lines[4], "problem: node a:1 fails");
     assert_eq!(lines[6].trim_end(), "Routes 2");
@@ -75,18 +74,18 @@ fn a_narrow_screen_has_one_table_and_findings_above_it() {
 fn keys_choose_the_table_and_its_order() {
     let mut view = View::default();
     [Key::Sort, Key::Reverse, Key::Reverse].map(|key| view.press(key));
-    assert!(screen(&mut view, 80, 14)[8].starts_with("orders"), "by failures");
+    assert!(screen(&view, 80, 14)[8].starts_with("orders"), "by failures");
     view.press(Key::Next);
-    let lines = screen(&mut view, 80, 14);
+    let lines = screen(&view, 80, 14);
     assert!(lines[6].starts_with("Nodes 2") && lines[8].starts_with("a:1    failing"), "{lines:?}");
     view.press(Key::Down);
-    let lines = screen(&mut view, 80, 14);
+    let lines = screen(&view, 80, 14);
     assert!(lines[6].starts_with("Nodes 2–2 of 2") && lines[8].starts_with("b:80"), "{lines:?}");
 }
 
 #[test]
 fn a_wide_screen_has_all_tables_beside_each_other() {
-    let lines = screen(&mut View::default(), 140, 20);
+    let lines = screen(&View::default(), 140, 20);
     assert!(lines[6].starts_with("Routes 2") && lines[6].contains("Nodes 2"), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("Plugins 2")), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("key-auth")), "{lines:?}");
@@ -96,7 +95,7 @@ fn a_wide_screen_has_all_tables_beside_each_other() {
 #[test]
 fn a_small_screen_does_not_overflow() {
     for (columns, rows) in [(20, 5), (1, 1), (120, 3)] {
-        let lines = screen(&mut View::default(), columns, rows);
+        let lines = screen(&View::default(), columns, rows);
         assert_eq!(lines.len(), rows, "{columns} {rows}");
     }
 }

@@ -33,7 +33,7 @@ pub enum Detail {
 }
 
 /// Renders the report: a single case in full, several as a table.
-pub fn render(report: &Report, paint: Paint, of_warnings: Detail) -> String {
+pub fn render(report: &Report, paint: Paint, detail: Detail) -> String {
     let results = match report.results.as_slice() {
         [] if report.published.is_empty() => spaced(vec!["No case was measured.".to_owned()]),
         [] => Vec::new(),
@@ -42,7 +42,7 @@ pub fn render(report: &Report, paint: Paint, of_warnings: Detail) -> String {
         [result] => spaced(case::render(result, paint)),
         results => spaced(overview(results, paint)),
     };
-    framed(report, results, paint, of_warnings)
+    framed(report, results, paint, detail)
 }
 
 /// Renders the report with every case in full.
@@ -57,7 +57,7 @@ fn spaced(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// Adds title, warnings and verdict around the results.
-fn framed(report: &Report, results: Vec<String>, paint: Paint, of_warnings: Detail) -> String {
+fn framed(report: &Report, results: Vec<String>, paint: Paint, detail: Detail) -> String {
     let mut lines = Vec::new();
     let title = if report.title.is_empty() { "tollhouse bench" } else { report.title.as_str() };
     let label = &report.environment.label;
@@ -72,7 +72,7 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint, of_warnings: Deta
         lines.push(paint.strong("Published"));
         lines.extend(overview(&report.published, paint));
     }
-    lines.extend(match of_warnings {
+    lines.extend(match detail {
         Detail::Brief => brief(&report.warnings, paint),
         Detail::Full => warnings(&report.warnings, paint),
     });

@@ -194,6 +194,8 @@ fn prepare(
     let prepare = Operation { name: "prepare", method: "RegisterInstance", message: &message };
     let mut case = case(address, proto, prepare);
     case.load.requests = Some(requests);
+    // One after the other: Polaris' server refuses some of many services created at once.
+    (case.load.connections, case.load.streams) = (1, 1);
     let session_options = session::Options {
         stop: options.session.stop.clone(),
         environment: Some(stage.environment()),

@@ -34,7 +34,12 @@ impl<'a> Traffic<'a> {
         let last = self.seconds.iter().rev().find(|it| !it["p50_ms"].is_null());
         let latency = |name: &str| {
             let ms = last.and_then(|it| it[name].as_u64());
-            ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"))
+            match ms {
+                None => "-".to_owned(),
+                // Counters have whole milliseconds.
+                Some(0) => "< 1 ms".to_owned(),
+                Some(ms) => format!("{ms} ms"),
+            }
         };
         format!("p50 {}  p90 {}  p99 {}", latency("p50_ms"), latency("p90_ms"), latency("p99_ms"))
     }

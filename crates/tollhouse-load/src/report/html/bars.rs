@@ -72,7 +72,7 @@ impl BarGroup {
 
 impl Bar {
     /// Creates a bar without a value for a row.
-    pub(super) fn of(row: &Row<'_>, palette: &Palette<'_>, doubts: &[Warning]) -> Self {
+    pub(super) fn new(row: &Row<'_>, palette: &Palette<'_>, doubts: &[Warning]) -> Self {
         let kind = match row.is_printed() {
             true => BarKind::Published,
             false if is_invalid(row, doubts) => BarKind::Invalid,
@@ -168,7 +168,7 @@ fn throughputs(
             let rate = row.throughput()?.median;
             (rate, figure::number(rate))
         };
-        Some(Bar { value, text, ..Bar::of(row, palette, doubts) })
+        Some(Bar { value, text, ..Bar::new(row, palette, doubts) })
     };
     let group = |name: &str| {
         let measured = shown().filter(|row| row.name == name);

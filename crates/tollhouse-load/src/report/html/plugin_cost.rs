@@ -4,7 +4,7 @@
 use super::bars::{Bar, BarGroup, Bars, Scale};
 use super::figure;
 use super::palette::Palette;
-use super::row::{Row, Spread, percentile_of};
+use super::row::{Row, Spread};
 use super::tally::range_percent;
 use super::verdict::{Sentence, called, is_invalid, repeated};
 use crate::report::Warning;
@@ -108,7 +108,7 @@ pub(super) fn bars(
         Some(Bar {
             value: lost.max(0.0),
             text: figure::whole_percent(lost),
-            ..Bar::of(cost.row, palette, doubts)
+            ..Bar::new(cost.row, palette, doubts)
         })
     };
     let groups = costs(rows, subject, doubts).into_iter().filter(|cost| cost.plugins.is_some());
@@ -127,12 +127,15 @@ pub(super) fn bars(
     })
 }
 
-/// Returns the p99 latency of a case at a share of its highest rate.
-pub(super) fn paced_p99<'a>(rows: &[Row<'a>], subject: &str, name: &str) -> Option<f64> {
-    let paced = rows.iter().find(|row| {
+/// Returns the case measured at a share of its highest rate.
+pub(super) fn find_paced<'r, 'a>(
+    rows: &'r [Row<'a>],
+    subject: &str,
+    name: &str,
+) -> Option<&'r Row<'a>> {
+    rows.iter().find(|row| {
         let is_variant =
             row.subject.strip_prefix(subject).is_some_and(|rest| rest.starts_with(','));
         is_variant && row.name == name && row.first().open_loop
-    });
-    percentile_of(&paced?.times, 99.0).known()
+    })
 }

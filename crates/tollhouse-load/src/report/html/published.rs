@@ -73,7 +73,7 @@ pub(super) fn sizes<'a>(published: &[Row<'a>]) -> Vec<&'a str> {
 }
 
 /// Returns the published case of an operation and a size.
-pub(super) fn of_size<'r, 'a>(
+pub(super) fn find_size<'r, 'a>(
     published: &'r [Row<'a>],
     operation: &str,
     size: &str,
@@ -91,11 +91,11 @@ fn beside_size(report: &Report, rows: &[Row<'_>], published: &[Row<'_>]) -> Opti
     let (ours, _) = super::comparison::gateways(rows);
     let own = rows.iter().filter(|row| Some(row.subject) == ours);
     let pairs = own.filter_map(|row| {
-        let theirs = of_size(published, row.name, size)?.rate()?;
+        let theirs = find_size(published, row.name, size)?.rate()?;
         Some(Pair { ours: row.throughput()?, theirs })
     });
     let pairs: Vec<Pair> = pairs.collect();
-    let tally = Tally::of_rates(&pairs);
+    let tally = Tally::from_rates(&pairs);
     let runs = pairs.iter().map(|pair| pair.ours.runs).min()?;
     let machine = match here {
         0 => String::new(),

@@ -268,8 +268,9 @@ fn plugins<'c>(source: Source<'c>, published: &'c [Row<'c>]) -> Option<Vec<Block
             columns: vec![Column {
                 head: head("here", "p99 in ms, here".into(), Direction::None),
                 cell: Box::new(move |name| {
-                    let p99 = plugin_cost::paced_p99(rows, subject, name);
-                    Cell::known(p99.map(figure::milliseconds))
+                    let paced = plugin_cost::find_paced(rows, subject, name);
+                    let Some(paced) = paced else { return Cell::known(None) };
+                    source.judged(Cell::percentile(paced.percentile(99.0)), &[paced])
                 }),
             }],
         },
@@ -295,7 +296,7 @@ fn sizes<'c>(published: &'c [Row<'_>]) -> Block<'c> {
     let column = |size: &'c str| Column {
         head: head(size, format!("published for {size}, requests/s"), Direction::None),
         cell: Box::new(move |name| {
-            let row = published::of_size(published, name, size);
+            let row = published::find_size(published, name, size);
             Cell::spread(row.and_then(Row::rate))
         }),
     };

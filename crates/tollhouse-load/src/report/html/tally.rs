@@ -50,13 +50,13 @@ struct Words {
 
 impl Tally {
     /// Counts throughputs, of which more is better.
-    pub(super) fn of_rates(pairs: &[Pair]) -> Self {
+    pub(super) fn from_rates(pairs: &[Pair]) -> Self {
         let words = Words { ahead: "faster than", behind: "slower than", equal: "as fast as" };
         Self::new(pairs, Better::Higher, words)
     }
 
     /// Counts times, of which less is better.
-    pub(super) fn of_times(pairs: &[Pair]) -> Self {
+    pub(super) fn from_times(pairs: &[Pair]) -> Self {
         let words = Words { ahead: "lower than", behind: "higher than", equal: "about equal to" };
         Self::new(pairs, Better::Lower, words)
     }
@@ -144,10 +144,10 @@ mod tests {
     fn single_runs_are_counted_by_their_values() {
         let pairs = [(84.0, 100.0), (154.0, 100.0), (110.0, 100.0), (120.0, 100.0)];
         let pairs = pairs.map(|(ours, theirs)| pair(&[ours], &[theirs]));
-        let tally = Tally::of_rates(&pairs);
+        let tally = Tally::from_rates(&pairs);
         assert_eq!(tally.than(), "faster than");
         assert_eq!(tally.cases(), "in 3 of 4 cases (−16 % … +54 %)");
-        let tally = Tally::of_times(&pairs[1..2]);
+        let tally = Tally::from_times(&pairs[1..2]);
         assert_eq!((tally.than(), &*tally.cases()), ("higher than", "in the only case (+54 %)"));
     }
 
@@ -162,9 +162,9 @@ mod tests {
     fn repeated_runs_are_counted_only_if_their_ranges_are_apart() {
         let apart = pair(&[119.0, 120.0, 121.0], &[99.0, 100.0, 101.0]);
         let touching = pair(&[99.0, 102.0, 105.0], &[98.0, 100.0, 101.0]);
-        let tally = Tally::of_rates(&[apart, touching]);
+        let tally = Tally::from_rates(&[apart, touching]);
         assert_eq!(tally.cases(), "in 1 of 2 cases (+2.0 % … +20 %, undecided in 1)");
-        let tally = Tally::of_rates(&[touching, touching]);
+        let tally = Tally::from_rates(&[touching, touching]);
         assert_eq!((tally.than(), &*tally.cases()), ("as fast as", "in 2 of 2 cases (+2.0 %)"));
     }
 }

@@ -128,7 +128,7 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
             may_be_quoted: Err("Don’t quote: each comparison rests on an invalid figure.".into()),
         });
     }
-    let (rate, tail) = (Tally::of_rates(&rates), Tally::of_times(&tails));
+    let (rate, tail) = (Tally::from_rates(&rates), Tally::from_times(&tails));
     let text = if is_open {
         format!("At the same rates, {name}’s p99 is {} {peer}’s {}.", tail.than(), tail.cases())
     } else {

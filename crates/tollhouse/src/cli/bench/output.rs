@@ -106,7 +106,7 @@ impl OutputArguments {
     }
 
     /// Returns how the text shows warnings.
-    pub fn of_warnings(&self) -> Detail {
+    pub fn warning_detail(&self) -> Detail {
         if self.verbose { Detail::Full } else { Detail::Brief }
     }
 

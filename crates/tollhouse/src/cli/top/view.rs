@@ -1,4 +1,4 @@
-//! What `top` shows of a frame: as text, and as the lines of a full screen. Pure functions of the
+//! Text and full screen of a frame of `top`. Pure functions of the
 //! frame, the size and the keys pressed so far.
 
 use serde_json::Value;

@@ -44,7 +44,7 @@ pub struct Difference {
 pub struct CaseComparison {
     pub subject: String,
     pub name: String,
-    /// What each side measured, if that is not the same subject, case and target.
+    /// Subject, case and target of each side, unless they are the same.
     pub measured: Option<Difference>,
     /// Differences in the load. If there are any, the figures are not comparable.
     pub differences: Vec<Difference>,

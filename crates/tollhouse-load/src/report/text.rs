@@ -26,7 +26,7 @@ const WIDTH: usize = 79;
 /// Warnings that a text shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Their number and the gravest, in at most three lines.
+    /// Only the number of warnings and the gravest, in at most three lines.
     Brief,
     /// All in full.
     Full,

@@ -33,7 +33,7 @@ pub(super) fn costs<'r, 'a>(
         let plain = plain.and_then(|name| {
             rows.iter().find(|other| other.subject == subject && other.name == name)
         });
-        // A cost that rests on an invalid figure is none.
+        // Invalid figures yield no cost.
         let plain = plain.filter(|plain| !is_invalid(plain, doubts) && !is_invalid(row, doubts));
         let rates = row.throughput().zip(plain.and_then(Row::throughput));
         let lost = rates.map(|(own, plain): (Spread, Spread)| 1.0 - own.median / plain.median);

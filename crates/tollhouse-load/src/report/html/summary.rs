@@ -36,7 +36,7 @@ impl<'c> Source<'c> {
     }
 
     /// Strikes a cell through if a rule calls one of its rows invalid.
-    fn judged(self, cell: Cell, rows: &[&Row<'_>]) -> Cell {
+    fn checked(self, cell: Cell, rows: &[&Row<'_>]) -> Cell {
         match rows.iter().any(|row| is_invalid(row, self.doubts)) {
             true => Cell { validity: Validity::Invalid, ..cell },
             false => cell,
@@ -101,7 +101,7 @@ fn assembled(blocks: &[Block<'_>], names: &[&str], rows: &[Row<'_>], doubts: &[W
     }
 }
 
-/// Returns the names of the cases of gateways; those of the baseline if there are no others.
+/// Returns the names of the cases of gateways; those of the baseline otherwise.
 fn case_names<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
     let (ours, _) = gateways(rows);
     let mut names: Vec<&str> = Vec::new();
@@ -140,7 +140,7 @@ fn rate_column<'c>(source: Source<'c>, subject: &'c str) -> Column<'c> {
         head: own_head(subject, "requests/s"),
         cell: Box::new(move |name| {
             let Some(row) = source.find(subject, name) else { return Cell::known(None) };
-            source.judged(Cell::spread(row.throughput()), &[row])
+            source.checked(Cell::spread(row.throughput()), &[row])
         }),
     }
 }
@@ -150,7 +150,7 @@ fn p99_column<'c>(source: Source<'c>, subject: &'c str) -> Column<'c> {
         head: own_head(subject, "p99 in ms"),
         cell: Box::new(move |name| {
             let Some(row) = source.find(subject, name) else { return Cell::known(None) };
-            source.judged(Cell::percentile(row.percentile(99.0)), &[row])
+            source.checked(Cell::percentile(row.percentile(99.0)), &[row])
         }),
     }
 }
@@ -234,7 +234,7 @@ fn difference<'c>(
                 Verdict::Unranked => Mark::Worse,
             };
             let cell = Cell { mark: Some(mark), ..Cell::text(figure::change(change)) };
-            source.judged(cell, &[row, rival])
+            source.checked(cell, &[row, rival])
         }),
     }
 }
@@ -270,7 +270,7 @@ fn plugins<'c>(source: Source<'c>, published: &'c [Row<'c>]) -> Option<Vec<Block
                 cell: Box::new(move |name| {
                     let paced = plugin_cost::find_paced(rows, subject, name);
                     let Some(paced) = paced else { return Cell::known(None) };
-                    source.judged(Cell::percentile(paced.percentile(99.0)), &[paced])
+                    source.checked(Cell::percentile(paced.percentile(99.0)), &[paced])
                 }),
             }],
         },

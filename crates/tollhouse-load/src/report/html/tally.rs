@@ -4,7 +4,7 @@ use super::comparison::{Better, Verdict, verdict_of};
 use super::figure;
 use super::row::Spread;
 
-/// One figure of the same case of two subjects.
+/// Figure of the same case of two subjects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     pub(super) ours: Spread,

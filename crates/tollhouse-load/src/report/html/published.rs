@@ -5,7 +5,7 @@ use super::comparison::published_baseline;
 use super::figure;
 use super::row::{BASELINE, Row};
 use super::tally::{Pair, Tally, range, range_percent};
-use super::verdict::{Sentence, called, repeated};
+use super::verdict::{Sentence, called, is_invalid, repeated};
 use crate::report::Report;
 
 /// Returns what was published, in a sentence; `None` without published figures, and for API7, of
@@ -90,6 +90,7 @@ fn beside_size(report: &Report, rows: &[Row<'_>], published: &[Row<'_>]) -> Opti
     let size = fits.clone().find(|size| cores(size) == most).or(sizes.first())?;
     let (ours, _) = super::comparison::gateways(rows);
     let own = rows.iter().filter(|row| Some(row.subject) == ours);
+    let own = own.filter(|row| !is_invalid(row, &report.warnings));
     let pairs = own.filter_map(|row| {
         let theirs = find_size(published, row.name, size)?.rate()?;
         Some(Pair { ours: row.throughput()?, theirs })

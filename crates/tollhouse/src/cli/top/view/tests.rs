@@ -77,7 +77,8 @@ fn keys_choose_the_table_and_its_order() {
     assert!(screen(&view, 80, 14)[8].starts_with("orders"), "by failures");
     view.press(Key::Next);
     let lines = screen(&view, 80, 14);
-    assert!(lines[6].starts_with("Nodes 2") && lines[8].starts_with("a:1    failing"), "{lines:?}");
+    assert!(lines[6].starts_with("Nodes 2") && lines[8].starts_with("a:1 "), "{lines:?}");
+    assert!(lines[8].contains("failing"), "{lines:?}");
     view.press(Key::Down);
     let lines = screen(&view, 80, 14);
     assert!(lines[6].starts_with("Nodes 2–2 of 2") && lines[8].starts_with("b:80"), "{lines:?}");

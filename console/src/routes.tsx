@@ -245,7 +245,7 @@ const benchRun = createRoute({
 const benchCompare = createRoute({
   getParentRoute: () => root,
   path: '/bench/compare',
-  validateSearch: (raw: Record<string, unknown>): { before?: string; after?: string } => ({ before: id(raw.before), after: id(raw.after) }),
+  validateSearch: (raw: Record<string, unknown>): { ids?: string } => ({ ids: id(raw.ids) }),
   component: lazyRouteComponent(() => import('./features/bench/compare'), 'BenchCompare'),
 })
 

@@ -80,7 +80,6 @@ impl ConsoleSource for RunningProcess {
         ends.sort_by_key(|(_, end)| *end);
         let ends = ends.iter().take(CERTIFICATES_LISTED_MAX);
         let ends = ends.map(|(id, end)| json!({"id": id, "ends_at": end}));
-        let nodes = nodes::count(&self.snapshots.load());
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "hostname": self.cx.identity.hostname,
@@ -97,13 +96,8 @@ impl ConsoleSource for RunningProcess {
             "listeners": self.cx.bound.to_json(),
             "certificates": ends.collect::<Vec<_>>(),
             "findings": self.cx.metrics_page.findings().to_json(),
-            "nodes": {
-                "total": nodes.total,
-                "healthy": nodes.healthy,
-                "failing": nodes.failing,
-                "unhealthy": nodes.unhealthy,
-                "unresolved": nodes.unresolved,
-            },
+            "nodes": nodes::count(&self.snapshots.load()).to_json(),
+            "plugin_refusals": self.cx.metrics.plugin_refusals(),
         })
     }
 

@@ -2,7 +2,7 @@
 //! All requests are read-only; two requests of APISIX's are accepted without effect.
 //!
 //! Each submodule has one group of endpoints. Paths and answers are APISIX's, plus
-//! `/v1/configuration`, `/v1/findings`, `/v1/certificates` and `/v1/discovery/`. Callers are not
+//! `/v1/configuration`, `/v1/findings`, `/v1/traffic`, `/v1/certificates` and `/v1/discovery/`. Callers are not
 //! authenticated, because the listeners are on loopback by default.
 
 mod certificates;
@@ -27,6 +27,7 @@ pub fn control_api(introspection: Introspection) -> Router {
     Router::new()
         .route("/v1/configuration", get(process::configuration))
         .route("/v1/findings", get(process::findings))
+        .route("/v1/traffic", get(process::traffic))
         .route("/v1/schema", get(schema::all))
         .route("/v1/healthcheck", get(health::all))
         .route("/v1/healthcheck/{kind}", get(health::without_id))

@@ -17,7 +17,7 @@ use tollhouse_model::Kind;
 use tollhouse_plugin::queues::QueueLength;
 use tollhouse_plugin::{Queues, Services};
 use tollhouse_plugins::prometheus;
-use tollhouse_proxy::SnapshotCell;
+use tollhouse_proxy::{Snapshot, SnapshotCell};
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::apisix::{
     BatchQueue, Connections, NodeStatus, Page, ProcessFacts, Traffic,
@@ -102,6 +102,11 @@ impl MetricsPage {
         &self.indexes
     }
 
+    /// Returns the configuration in service; `None` before the first one.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshots.get().map(|snapshots| snapshots.load())
+    }
+
     /// Names the objects of the configuration in service from now on.
     pub fn set_snapshots(&self, snapshots: &Arc<SnapshotCell>) {
         // A process has one cell.
@@ -137,7 +142,7 @@ impl MetricsPage {
         self.certificates.write(&mut page);
         self.findings.write(&mut page);
         self.registry.write(&mut page);
-        let snapshot = self.snapshots.get().map(|snapshots| snapshots.load());
+        let snapshot = self.snapshot();
         let snapshot = snapshot.iter();
         let routes = snapshot.clone().flat_map(|snapshot| objects::routes(snapshot));
         let upstreams = snapshot.flat_map(|snapshot| objects::upstreams(snapshot));

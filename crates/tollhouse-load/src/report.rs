@@ -6,10 +6,12 @@ pub mod csv;
 pub mod figure;
 pub mod hgrm;
 pub mod html;
+pub mod outcome;
 pub mod paint;
 pub mod prometheus;
 mod spread;
 mod store;
+pub mod summary;
 pub mod text;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ mod connections;
 mod ngxway;
 mod peer;
 mod polaris;
+mod polaris_server;
 mod proxy;
 mod resources;
 mod shenyu;
@@ -27,8 +28,10 @@ use crate::honesty;
 use crate::plan::{Plan, PlannedCase};
 use crate::published;
 use crate::report;
+use crate::result::CaseResult;
 use crate::session::{self, Event, Session};
 
+pub(crate) use api7::{plain_case_of as api7_plain_case, plugins_of as api7_plugins};
 pub use peer::{Peer, PeerError, Proxy, Running};
 
 use stage::Stage;
@@ -159,6 +162,7 @@ pub fn run(
     options: &Options,
     observe: &mut dyn FnMut(Look<'_>),
 ) -> Result<Session, BenchError> {
+    check_peers(suite, &options.peers)?;
     let mut look = |event: Event<'_>| observe(Look::Session(event));
     let mut session = match suite {
         Suite::Shenyu => shenyu::run(options, &mut look),
@@ -172,6 +176,22 @@ pub fn run(
     }?;
     finish(suite, &mut session, options)?;
     Ok(session)
+}
+
+/// Refuses peers that the suite cannot measure, before anything is started.
+fn check_peers(suite: Suite, peers: &[Peer]) -> Result<(), BenchError> {
+    let wanted = suite == Suite::Polaris;
+    match peers.iter().find(|peer| peer.is_registry() != wanted) {
+        None => Ok(()),
+        Some(peer) if wanted => Err(BenchError::Machine(format!(
+            "{} is not a registry; the peers of the suite polaris are polaris=PATH and polaris=HOST:PORT",
+            peer.name()
+        ))),
+        Some(_) => Err(BenchError::Machine(format!(
+            "polaris is a registry, which only the suite polaris measures, not {}",
+            suite.name()
+        ))),
+    }
 }
 
 /// Measures a plan on a stage, with the generator on separate cores.
@@ -206,10 +226,60 @@ fn shrink(planned: &mut PlannedCase) {
 fn finish(suite: Suite, session: &mut Session, options: &Options) -> Result<(), BenchError> {
     let report = &mut session.report;
     report.suite = Some(suite.name().to_owned());
+    report.results.iter_mut().for_each(remove_temporary_paths);
     report.published = published::rows(suite.name());
     report.warnings = honesty::evaluate(report);
     match &options.session.save {
         Some(path) => report::save(report, path),
         None => Ok(()),
+    }
+}
+
+/// Shortens paths in temporary folders, which have no meaning after the suite.
+fn remove_temporary_paths(result: &mut CaseResult) {
+    for process in &mut result.processes {
+        let words = process.command.split(' ').map(without_temporary_folder);
+        process.command = words.collect::<Vec<_>>().join(" ");
+    }
+    let call = result.case.as_mut().and_then(|case| case.grpc.as_mut());
+    if let Some(proto) = call.and_then(|call| call.proto.as_mut()) {
+        *proto = without_temporary_folder(&proto.to_string_lossy()).into();
+    }
+}
+
+/// Returns a word without the path of a folder in the machine's temporary folder.
+fn without_temporary_folder(word: &str) -> String {
+    let temporary = std::env::temp_dir();
+    let Some((before, rest)) = word.split_once(&*format!("{}/", temporary.display())) else {
+        return word.to_owned();
+    };
+    let inner = rest.split_once('/').map_or(rest, |(_, inner)| inner);
+    format!("{before}{inner}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_without_temporary_folders() {
+        let place = std::env::temp_dir().join(".tmpAb12/nginx");
+        let word = format!("--prefix={}", place.display());
+        assert_eq!(without_temporary_folder(&word), "--prefix=nginx");
+        assert_eq!(without_temporary_folder("/usr/sbin/nginx"), "/usr/sbin/nginx");
+    }
+
+    #[test]
+    fn a_suite_refuses_peers_that_it_cannot_measure() {
+        let registry = || Peer::RunningPolaris("10.0.0.5:8091".into());
+        let proxy = || Peer::Proxy(Proxy::Nginx);
+        for (suite, peer, is_measured) in [
+            (Suite::Polaris, registry(), true),
+            (Suite::Polaris, proxy(), false),
+            (Suite::Shenyu, proxy(), true),
+            (Suite::Shenyu, registry(), false),
+        ] {
+            assert_eq!(check_peers(suite, &[peer]).is_ok(), is_measured, "{suite:?}");
+        }
     }
 }

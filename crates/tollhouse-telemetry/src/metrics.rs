@@ -3,6 +3,7 @@
 //! The lock here is taken when a core starts and on each scrape, never by a core while serving.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -186,6 +187,17 @@ impl Metrics {
         PluginRefusals::render(cores.iter().map(|block| &block.plugin_refusals), page);
         ProcessMetrics::render(&[&self.process], page);
         render_build_info(page);
+    }
+
+    /// Returns the number of requests that each plugin has refused since the start.
+    pub fn plugin_refusals(&self) -> BTreeMap<String, u64> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut sums = BTreeMap::new();
+        let pairs = PluginRefusals::sums(cores.iter().map(|block| &block.plugin_refusals));
+        for ((plugin, _), count) in pairs {
+            *sums.entry(plugin.to_owned()).or_default() += count;
+        }
+        sums
     }
 
     /// Starts the part of the page about objects, with those that have had requests.

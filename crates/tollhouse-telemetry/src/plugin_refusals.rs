@@ -41,13 +41,21 @@ impl PluginRefusals {
         }
     }
 
-    /// Writes the sums over all cores to the metrics page.
-    pub(crate) fn render<'a>(cores: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
-        let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    /// Sums over cores, by plugin and error code: at most [`PAIRS_MAX`] for each core.
+    pub(crate) fn sums<'a>(
+        cores: impl Iterator<Item = &'a Self>,
+    ) -> BTreeMap<(&'a str, &'static str), u64> {
+        let mut sums = BTreeMap::new();
         for pair in cores.flat_map(|core| &core.0) {
             let Some((plugin, code)) = pair.label.get() else { continue };
-            *sums.entry((plugin, code.text())).or_default() += pair.count.value();
+            *sums.entry((&**plugin, code.text())).or_default() += pair.count.value();
         }
+        sums
+    }
+
+    /// Writes the sums over all cores to the metrics page.
+    pub(crate) fn render<'a>(cores: impl Iterator<Item = &'a Self>, page: &mut Exposition) {
+        let sums = Self::sums(cores);
         page.family(PLUGIN_REFUSALS.name, PLUGIN_REFUSALS.help, PLUGIN_REFUSALS.kind);
         for ((plugin, code), count) in sums {
             page.sample(&labels([("plugin", plugin), ("code", code)]), count);

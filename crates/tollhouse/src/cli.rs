@@ -32,6 +32,7 @@ mod shenyu;
 mod status;
 mod stdout;
 mod top;
+mod traffic;
 
 use std::process::ExitCode;
 

@@ -11,8 +11,10 @@ import { CopyButton } from '../../ui/copy'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
-import { useWords } from '../../words/words'
-import { type Run, useBenches } from './queries'
+import { useLanguage, useWords } from '../../words/words'
+import { COMPARED_MAX, short } from './figures'
+import { Outcomes } from './outcomes'
+import { repeat, type Run, useBenches } from './queries'
 
 export function Bench() {
   const words = useWords()
@@ -20,9 +22,19 @@ export function Bench() {
   const navigate = useNavigate()
   const [chosen, choose] = useState<string[]>([])
   const { data } = found
-  const turn = (id: string) => choose((now) => (now.includes(id) ? now.filter((it) => it !== id) : [...now, id].slice(-2)))
-  // The older one is what the newer is compared with.
-  const [before, after] = [...chosen].sort()
+  const [error, setError] = useState<unknown>()
+  const client = useQueryClient()
+  const turn = (id: string) => choose((now) => (now.includes(id) ? now.filter((it) => it !== id) : [...now, id].slice(-COMPARED_MAX)))
+  const again = async (run: Run) => {
+    setError(undefined)
+    try {
+      const id = await repeat(run)
+      await client.invalidateQueries({ queryKey: ['benches'] })
+      await navigate({ to: `/bench/${id}` })
+    } catch (reason) {
+      setError(reason)
+    }
+  }
   return (
     <>
       <ScreenHead title={words.bench} note={words.benchHelp} />
@@ -38,12 +50,13 @@ export function Bench() {
             </section>
           )}
           {data.is_on ? <NewRun targets={data.targets} isBusy={data.running !== null} /> : <Empty>{words.benchOff}</Empty>}
+          {error !== undefined && <ErrorBox error={error} />}
           <section>
             <Group justify="space-between" mb="xs">
               <Title order={2} size="h4">{words.benchRuns}</Title>
-              <Button size="xs" data-compare variant="default" disabled={before === undefined || after === undefined} title={words.compareHelp} onClick={() => void navigate({ to: '/bench/compare', search: { before, after } as never })}>{words.compare}</Button>
+              <Button size="xs" data-compare variant="default" disabled={chosen.length < 2} title={words.compareHelp} onClick={() => void navigate({ to: '/bench/compare', search: { ids: [...chosen].sort().join(',') } as never })}>{words.compare}</Button>
             </Group>
-            {data.runs.length === 0 ? <Empty>{words.benchNone}</Empty> : <Runs rows={data.runs} chosen={chosen} turn={turn} />}
+            {data.runs.length === 0 ? <Empty>{words.benchNone}</Empty> : <Runs rows={data.runs} chosen={chosen} turn={turn} again={data.is_on ? again : undefined} isBusy={data.running !== null} />}
           </section>
         </Stack>
       )}
@@ -51,22 +64,41 @@ export function Bench() {
   )
 }
 
-function Runs({ rows, chosen, turn }: { rows: Run[]; chosen: string[]; turn: (id: string) => void }) {
+function Runs({ rows, chosen, turn, again, isBusy }: { rows: Run[]; chosen: string[]; turn: (id: string) => void; again: ((run: Run) => Promise<void>) | undefined; isBusy: boolean }) {
   const words = useWords()
+  const who = useWho()
+  const { language } = useLanguage()
+  const number = (value: number | undefined, unit: string) => (value === undefined ? '–' : `${short(value, language)}${unit}`)
+  const refused = who.role === 'admin' ? undefined : words.adminOnly
   return (
     <Scroll>
       <Table highlightOnHover>
-        <Table.Thead><Table.Tr><Table.Th><span className="unseen">{words.compare}</span></Table.Th><Table.Th>{words.name}</Table.Th><Table.Th>{words.time}</Table.Th><Table.Th>{words.load}</Table.Th><Table.Th>{words.state}</Table.Th></Table.Tr></Table.Thead>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th><span className="unseen">{words.compare}</span></Table.Th><Table.Th>{words.name}</Table.Th>
+            <Table.Th className="numbers">{words.rateShort}</Table.Th><Table.Th className="numbers">p50</Table.Th><Table.Th className="numbers">p99</Table.Th><Table.Th className="numbers">{words.failedCount}</Table.Th>
+            <Table.Th>{words.thresholds}</Table.Th><Table.Th>{words.load}</Table.Th><Table.Th>{words.time}</Table.Th><Table.Th>{words.state}</Table.Th><Table.Th><span className="unseen">{words.repeatRun}</span></Table.Th>
+          </Table.Tr>
+        </Table.Thead>
         <Table.Tbody>
-          {rows.map((run) => (
-            <Table.Tr key={run.id}>
-              <Table.Td><Checkbox aria-label={`${words.compare}: ${run.name} ${run.id}`} checked={chosen.includes(run.id)} disabled={run.end !== 'done'} onChange={() => turn(run.id)} /></Table.Td>
-              <Table.Td><Anchor component={Link} to={`/bench/${run.id}`}>{run.name}</Anchor><Text size="xs" c="dimmed" className="mono">{run.url}</Text></Table.Td>
-              <Table.Td><Time at={run.at_ms / 1000} /></Table.Td>
-              <Table.Td>{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
-              <Table.Td><End run={run} /></Table.Td>
-            </Table.Tr>
-          ))}
+          {rows.map((run) => {
+            const figures = run.cases?.[0]
+            return (
+              <Table.Tr key={run.id}>
+                <Table.Td><Checkbox aria-label={`${words.compare}: ${run.name} ${run.id}`} checked={chosen.includes(run.id)} disabled={run.end !== 'done'} onChange={() => turn(run.id)} /></Table.Td>
+                <Table.Td><Anchor component={Link} to={`/bench/${run.id}`}>{run.name}</Anchor>{run.name !== run.url && <Text size="xs" c="dimmed" className="mono">{run.url}</Text>}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.goodput?.value, '/s')}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.p50?.value, ' ms')}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.p99?.value, ' ms')}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.failed, '')}</Table.Td>
+                <Table.Td><Outcomes run={run} /></Table.Td>
+                <Table.Td>{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
+                <Table.Td><Time at={run.at_ms / 1000} /></Table.Td>
+                <Table.Td><End run={run} /></Table.Td>
+                <Table.Td>{again && <Button size="compact-xs" variant="default" disabled={refused !== undefined || isBusy} title={refused ?? (isBusy ? words.benchBusy : undefined)} aria-label={`${words.repeatRun}: ${run.name} ${run.id}`} onClick={() => void again(run)}>{words.repeatRun}</Button>}</Table.Td>
+              </Table.Tr>
+            )
+          })}
         </Table.Tbody>
       </Table>
     </Scroll>
@@ -93,24 +125,26 @@ function NewRun({ targets, isBusy }: { targets: string[]; isBusy: boolean }) {
   const [name, setName] = useState('')
   const [connections, setConnections] = useState('10')
   const [seconds, setSeconds] = useState('10')
-  const [repeat, setRepeat] = useState('3')
+  const [times, setTimes] = useState('3')
   const [rate, setRate] = useState('')
+  const [conditions, setConditions] = useState('')
   const [error, setError] = useState<unknown>()
   const refused = who.role === 'admin' ? undefined : words.adminOnly
-  const plan = ([clients, length, times, requests]: readonly string[]) => {
+  const plan = ([clients, length, repetitions, requests]: readonly string[]) => {
     setConnections(clients as string)
     setSeconds(length as string)
-    setRepeat(times as string)
+    setTimes(repetitions as string)
     setRate(requests as string)
   }
   const example = `http://${(plane ?? '127.0.0.1:9080').replace('0.0.0.0', '127.0.0.1')}/`
   const target = url || example
-  const command = `tollhouse bench http ${quoted(target)} -c ${connections} -d ${seconds}s --repeat ${repeat}${rate ? ` -r ${rate}` : ''}`
+  const thresholds = conditions.split(',').map((it) => it.trim()).filter((it) => it !== '')
+  const command = `tollhouse bench http ${quoted(target)} -c ${connections} -d ${seconds}s --repeat ${times}${rate ? ` -r ${rate}` : ''}${thresholds.map((it) => ` --threshold '${it}'`).join('')}`
   const start = async (event: FormEvent) => {
     event.preventDefault()
     setError(undefined)
     try {
-      const body = JSON.stringify({ url: target, name, connections: Number(connections), seconds: Number(seconds), repeat: Number(repeat), rate: rate === '' ? null : Number(rate) })
+      const body = JSON.stringify({ url: target, name, connections: Number(connections), seconds: Number(seconds), repeat: Number(times), rate: rate === '' ? null : Number(rate), thresholds })
       const { id } = await json<{ id: string }>('/console/v1/bench/runs', { method: 'POST', body })
       await client.invalidateQueries({ queryKey: ['benches'] })
       await navigate({ to: `/bench/${id}` })
@@ -130,11 +164,12 @@ function NewRun({ targets, isBusy }: { targets: string[]; isBusy: boolean }) {
             {field(words.name, name, setName)}
             {field(words.connections, connections, setConnections, { inputMode: 'numeric' })}
             {field(words.secondsEach, seconds, setSeconds, { inputMode: 'numeric' })}
-            {field(words.repetitions, repeat, setRepeat, { inputMode: 'numeric' })}
+            {field(words.repetitions, times, setTimes, { inputMode: 'numeric' })}
             {field(words.rate, rate, setRate, { inputMode: 'numeric', placeholder: words.asManyAsCome })}
           </SimpleGrid>
+          {field(words.thresholds, conditions, setConditions, { placeholder: 'p99 < 50ms, failure_rate < 1%', description: words.thresholdsHelp })}
           <Group gap="xs"><Text size="sm" c="dimmed">{words.plansHelp}</Text>{(Object.keys(PLANS) as (keyof typeof PLANS)[]).map((name) => <Button key={name} size="xs" variant="default" onClick={() => plan(PLANS[name])}>{words.plans[name]}</Button>)}</Group>
-          {Number(repeat) < 3 && <Text size="sm" c="orange">{words.fewRuns}</Text>}
+          {Number(times) < 3 && <Text size="sm" c="orange">{words.fewRuns}</Text>}
           <Text size="sm" className="mono">{command}</Text>
           <Group><Button type="submit" disabled={refused !== undefined || isBusy} title={refused ?? (isBusy ? words.benchBusy : undefined)}>{words.start}</Button><CopyButton label={words.commandLine} text={() => command} /></Group>
         </Stack>

@@ -1,5 +1,5 @@
 /** One measurement: while it runs, and what it found. */
-import { Anchor, Button, Group, Stack, Table, Text } from '@mantine/core'
+import { Anchor, Button, Group, SimpleGrid, Stack, Table, Text } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -12,7 +12,9 @@ import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
 import { End } from './list'
-import type { Run } from './queries'
+import { RUNS_MIN, short } from './figures'
+import { OutcomeList } from './outcomes'
+import { type Figures, type Range, repeat, type Run } from './queries'
 
 const api = getRouteApi('/bench/$id')
 
@@ -44,9 +46,8 @@ export function BenchRun() {
   const again = async () => {
     if (data === undefined) return
     setError(undefined)
-    const { url, name, connections, seconds, repeat, rate } = data
     try {
-      const { id: next } = await json<{ id: string }>('/console/v1/bench/runs', { method: 'POST', body: JSON.stringify({ url, name, connections, seconds, repeat, rate }) })
+      const next = await repeat(data)
       await client.invalidateQueries({ queryKey: ['benches'] })
       await navigate({ to: `/bench/${next}` })
     } catch (reason) {
@@ -77,17 +78,50 @@ export function BenchRun() {
                   [words.url, <span key="u" className="mono">{data.url}</span>],
                   [words.load, `${words.loadText(data.connections, data.seconds, data.repeat)}${data.rate !== null ? ` · ${data.rate}/s` : ''}`],
                   [words.time, <Time key="t" at={data.at_ms / 1000} />],
+                  ...(data.outcomes?.length ? [[words.thresholds, <OutcomeList key="o" run={data} />]] : []),
                 ] as [string, React.ReactNode][]).map(([label, text]) => (
                   <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{text}</Table.Td></Table.Tr>
                 ))}
               </Table.Tbody>
             </Table>
           </section>
+          {data.cases?.[0] && <Tiles figures={data.cases[0]} />}
           {data.series && <Course series={data.series} />}
-          <pre className="code" tabIndex={0} lang="en" aria-label={words.report}>{data.text ?? data.lines?.join('\n') ?? ''}</pre>
+          {data.cases ? (
+            <details className="past"><summary><Text span size="sm">{words.reportText}</Text></summary><Report run={data} /></details>
+          ) : <Report run={data} />}
         </Stack>
       ) : !found.isError && <Loading />}
     </>
+  )
+}
+
+/** What the load generator says, word for word. */
+function Report({ run }: { run: Run }) {
+  const words = useWords()
+  return <pre className="code" tabIndex={0} lang="en" aria-label={words.report}>{run.text ?? run.lines?.join('\n') ?? ''}</pre>
+}
+
+/** The figures that people ask for first, with their range over the repetitions. */
+function Tiles({ figures }: { figures: Figures }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  const number = (value: number) => short(value, language)
+  const range = (it: Range | null, unit: string) => (it ? `${number(it.value)}${unit}` : '–')
+  const spread = (it: Range | null) => (it && it.low !== it.high ? words.fromTo(number(it.low), number(it.high)) : '')
+  const tiles: [string, string, string][] = [
+    [words.rateShort, range(figures.goodput, '/s'), spread(figures.goodput)],
+    ['p50', range(figures.p50, ' ms'), spread(figures.p50)],
+    ['p99', range(figures.p99, ' ms'), spread(figures.p99)],
+    [words.failedCount, number(figures.failed), Object.entries(figures.failures).map(([kind, count]) => `${kind}: ${number(count)}`).join(', ')],
+  ]
+  return (
+    <section className="card">
+      <SimpleGrid cols={{ base: 2, sm: 4 }}>
+        {tiles.map(([label, value, more]) => <div key={label}><Text size="sm" c="dimmed">{label}</Text><Text size="xl" fw={600}>{value}</Text><Text size="xs" c="dimmed">{more}</Text></div>)}
+      </SimpleGrid>
+      {figures.runs < RUNS_MIN && <Text size="sm" c="dimmed" mt="xs">{words.singleRun}</Text>}
+    </section>
   )
 }
 

@@ -84,8 +84,13 @@ impl Bench {
         let runs = names.iter().filter_map(|id| {
             let mut run = self.read(id)?;
             let fields = run.as_object_mut()?;
+            // Lists have the figures, not what charts are drawn from.
             fields.remove("text");
             fields.remove("series");
+            for case in fields.get_mut("cases").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                case.as_object_mut().map(|case| case.remove("curve"));
+            }
             Some(run)
         });
         json!({
@@ -133,6 +138,7 @@ impl Bench {
             "seconds": wanted.seconds,
             "repeat": wanted.repeat,
             "rate": wanted.rate,
+            "thresholds": wanted.thresholds,
             "command": format!("tollhouse {}", arguments.join(" ")),
         });
         tracing::info!(
@@ -242,6 +248,10 @@ impl Bench {
             .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         {
             run["series"] = series(&result);
+            if let Some(mut figures) = self.figures(id) {
+                run["cases"] = figures["cases"].take();
+                run["outcomes"] = figures["thresholds"].take();
+            }
             self.draw(id);
         }
         if let Err(error) = fs::write(self.path(id, "json"), run.to_string()) {
@@ -271,6 +281,15 @@ impl Bench {
             // The thread is never unparked; a spurious wake-up only polls early.
             std::thread::park_timeout(LOOK);
         }
+    }
+
+    /// Runs `tollhouse bench report` for the figures of a result; `None` if it fails.
+    fn figures(&self, id: &str) -> Option<Value> {
+        let mut command = Command::new(&self.0.program);
+        command.args(["bench", "report", "--format", "summary"]);
+        command.arg(self.path(id, "result.json")).stdin(Stdio::null());
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        serde_json::from_slice(&output.stdout).ok()
     }
 
     /// Runs `tollhouse bench report` to create the HTML page of a result.

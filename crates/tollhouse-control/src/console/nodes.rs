@@ -18,13 +18,26 @@ const ROWS_MAX: usize = 1000;
 const FAILING_FROM: u32 = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     pub(super) total: usize,
     pub(super) healthy: usize,
     /// Nodes that fail the requests sent to them, whatever their checks.
     pub(super) failing: usize,
     pub(super) unhealthy: usize,
     pub(super) unresolved: usize,
+}
+
+impl Counts {
+    /// Returns the counts for answers.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "total": self.total,
+            "healthy": self.healthy,
+            "failing": self.failing,
+            "unhealthy": self.unhealthy,
+            "unresolved": self.unresolved,
+        })
+    }
 }
 
 /// Object that contains an upstream, such as `upstreams/1`.
@@ -184,7 +197,7 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
     json!({ "total": total, "rows": down })
 }
 
-pub(super) fn count(snapshot: &Snapshot) -> Counts {
+pub(crate) fn count(snapshot: &Snapshot) -> Counts {
     let mut counts = Counts::default();
     each(snapshot, |_, upstream, node| {
         counts.total += 1;

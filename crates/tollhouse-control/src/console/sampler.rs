@@ -94,6 +94,11 @@ impl Sampler {
         seconds.push_back(second);
     }
 
+    /// Returns the last seconds, at most `count`, oldest first.
+    pub fn recent(&self, count: u64) -> Value {
+        self.after(unix_s().saturating_sub(count))
+    }
+
     /// Returns the seconds after the Unix time `since`, oldest first.
     pub fn after(&self, since: u64) -> Value {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::reply::{found, no_such_page};
 use super::state::Introspection;
+use crate::console::nodes;
 
 /// Returns the revision and problems of the configuration in service, readiness, and parts that are
 /// down.
@@ -26,6 +27,25 @@ pub(super) async fn findings(State(introspection): State<Introspection>) -> Resp
     let board = introspection.metrics.findings();
     board.refresh().await;
     found(&json!({ "findings": board.to_json() }))
+}
+
+/// Number of seconds of traffic in an answer: enough for a rate that does not jump.
+const TRAFFIC_SECONDS: u64 = 10;
+
+/// Returns version, start, node counts and the traffic of the last seconds. It names no route, node
+/// or client, because callers are not authenticated.
+pub(super) async fn traffic(State(introspection): State<Introspection>) -> Response {
+    let identity = &introspection.identity;
+    let nodes = introspection.metrics.snapshot().map(|it| nodes::count(&it).to_json());
+    let recent = introspection.sampler.recent(TRAFFIC_SECONDS);
+    found(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "hostname": identity.hostname,
+        "started_at": identity.boot_time_s,
+        "now": recent["now"],
+        "seconds": recent["seconds"],
+        "nodes": nodes,
+    }))
 }
 
 /// Returns the identity of this gateway; 404 if the `server-info` plugin is off.

@@ -9,6 +9,7 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
+use crate::console::sampler::Sampler;
 use crate::context::ControlContext;
 use crate::discovery::NodeSources;
 use crate::feed::Source;
@@ -36,6 +37,8 @@ pub struct Introspection {
     pub identity: Arc<Identity>,
     /// Answer of `/v1/server_info`; `None` if the `server-info` plugin is off.
     pub server_info: Option<ServerInfo>,
+    /// Traffic of each second.
+    pub sampler: Arc<Sampler>,
     /// Random key that encrypts the plain-text secrets of documents before they are shown.
     pub keyring: Arc<Keyring>,
 }
@@ -67,6 +70,7 @@ impl Introspection {
             brand: cx.plugins.services.brand,
             identity: Arc::clone(&cx.identity),
             server_info: cx.plugins.catalogue.get("server-info").is_some().then_some(info),
+            sampler: Arc::clone(&cx.console.sampler),
             keyring: Arc::new(
                 Keyring::generate()
                     .context("the system's random number generator is unavailable")?,

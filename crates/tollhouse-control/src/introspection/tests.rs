@@ -15,6 +15,7 @@ use tollhouse_store::{Location, Operation, Transaction};
 use super::state::ServerInfo;
 use super::*;
 use crate::configuration::ObjectSource;
+use crate::console::sampler::Sampler;
 use crate::discovery::{NodeSources, SourceSettings};
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
@@ -39,6 +40,7 @@ fn introspection() -> Introspection {
         brand: tollhouse_plugin::Brand::default(),
         identity: Arc::new(identity),
         server_info: Some(ServerInfo { version: "3.18.0", store: "file" }),
+        sampler: Arc::new(Sampler::new(Arc::default())),
         keyring: Arc::new(Keyring::generate().expect("random numbers")),
     }
 }
@@ -177,4 +179,16 @@ async fn a_registry_that_is_down_makes_the_process_unready_and_a_store_does_not(
     assert_eq!(parts, ["store", "registry"]);
     introspection.outages.clear(Part::Registry);
     assert_eq!(ready().await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn traffic_has_the_version_the_start_and_the_last_seconds() {
+    let (status, answer) = read(process::traffic(State(introspection())).await).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(answer["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (&answer["hostname"], &answer["started_at"]),
+        (&json!("here"), &json!(1_700_000_000))
+    );
+    assert_eq!((&answer["seconds"], &answer["nodes"]), (&json!([]), &Value::Null));
 }

@@ -31,8 +31,8 @@ fn cost(session: &Session<'_>, findings: &mut Findings) {
             "resource-cost",
             Severity::Note,
             format!(
-                "What the target used of CPU and memory is not known ({}): a rate without its cost does \
-                 not tell what to buy. Watch its process (--watch port:…), on its own machine if need be.",
+                "CPU and memory of the target are not known ({}), which sizing needs beside the \
+                 throughput. Watch its process (--watch port:…), on its own machine if need be.",
                 session.called(&missing),
             ),
         );

@@ -128,7 +128,7 @@ fn busy_cores(
             Severity::Caution,
             format!(
                 "{} of the {cores} cores that the generator may use were in use, by it and its neighbours: \
-                 the times hold waiting for a core. Use a lower rate, or separate machines.",
+                 latencies include waiting for CPU. Use a lower rate, or separate machines.",
                 figure::rate(used),
             ),
         );

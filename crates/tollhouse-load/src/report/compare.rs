@@ -1,7 +1,8 @@
 //! Comparison of two reports: faster, slower, or no provable difference.
 //!
-//! Results are matched by subject and case. The runs of each side are combined (percentiles from
-//! merged histograms). A difference is reported only if both sides were repeated and their ranges
+//! Results are matched by subject and case; what is left by case alone; a single case that is left
+//! on each side by being the only one. The runs of each side are combined (percentiles from merged
+//! histograms). A difference is reported only if both sides were repeated and their ranges
 //! do not overlap; otherwise the verdict gives the reason.
 
 mod figure;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use super::{Environment, Report};
 use crate::result::CaseResult;
 
+pub(super) use figure::merged;
 pub use figure::{Estimate, Figure};
 pub use text::text;
 
@@ -21,7 +23,7 @@ pub struct Comparison {
     pub after: String,
     /// Differences between the environments.
     pub environment: Vec<Difference>,
-    /// Cases in both reports, in the order of the second.
+    /// Cases that are compared, in the order of the second report.
     pub cases: Vec<CaseComparison>,
     /// Cases only in the first report.
     pub only_before: Vec<String>,
@@ -42,6 +44,8 @@ pub struct Difference {
 pub struct CaseComparison {
     pub subject: String,
     pub name: String,
+    /// Subject, case and target of each side, unless they are the same.
+    pub measured: Option<Difference>,
     /// Differences in the load. If there are any, the figures are not comparable.
     pub differences: Vec<Difference>,
     /// Figures that both reports have.
@@ -119,25 +123,44 @@ impl Comparison {
 /// Compares two reports, the older one first.
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let (left, right) = (by_case(before), by_case(after));
-    let find = |cases: &[Runs<'_>], key: &Key<'_>| cases.iter().position(|(other, _)| other == key);
+    let pairs = pairs(&left, &right);
+    let compared = |(place, (key, runs)): (usize, &Runs<'_>)| {
+        let (_, other) = &left[pairs[place]?];
+        Some(compare_case(*key, other, runs))
+    };
+    let unpaired = right.iter().zip(&pairs).filter(|(_, pair)| pair.is_none());
+    let missing = left.iter().enumerate().filter(|(place, _)| !pairs.contains(&Some(*place)));
     let title = |(subject, name): &Key<'_>| title(subject, name);
-    let mut cases = Vec::new();
-    let mut only_after = Vec::new();
-    for (key, runs) in &right {
-        match find(&left, key) {
-            Some(index) => cases.push(compare_case(*key, &left[index].1, runs)),
-            None => only_after.push(title(key)),
-        }
-    }
-    let missing = left.iter().filter(|(key, _)| find(&right, key).is_none());
     Comparison {
         before: before.title.clone(),
         after: after.title.clone(),
         environment: environments(&before.environment, &after.environment),
-        cases,
-        only_before: missing.map(|(key, _)| title(key)).collect(),
-        only_after,
+        cases: right.iter().enumerate().filter_map(compared).collect(),
+        only_before: missing.map(|(_, (key, _))| title(key)).collect(),
+        only_after: unpaired.map(|((key, _), _)| title(key)).collect(),
     }
+}
+
+/// Returns for each case of the right side the place of its counterpart on the left.
+fn pairs(left: &[Runs<'_>], right: &[Runs<'_>]) -> Vec<Option<usize>> {
+    let equal = |(key, _): &Runs<'_>| left.iter().position(|(other, _)| other == key);
+    let mut pairs: Vec<Option<usize>> = right.iter().map(equal).collect();
+    // Two subjects with the same cases, such as two gateways.
+    for (place, ((_, name), _)) in right.iter().enumerate() {
+        let is_named = |runs: &Runs<'_>| runs.0.1 == *name;
+        let rest = (0..left.len()).filter(|at| !pairs.contains(&Some(*at)) && is_named(&left[*at]));
+        let rest: Vec<usize> = rest.collect();
+        let rivals = (0..right.len()).filter(|at| pairs[*at].is_none() && is_named(&right[*at]));
+        if let ([only], 1, None) = (&rest[..], rivals.count(), pairs[place]) {
+            pairs[place] = Some(*only);
+        }
+    }
+    let rest: Vec<usize> = (0..left.len()).filter(|at| !pairs.contains(&Some(*at))).collect();
+    let open: Vec<usize> = (0..right.len()).filter(|at| pairs[*at].is_none()).collect();
+    if let ([only], [place]) = (&rest[..], &open[..]) {
+        pairs[*place] = Some(*only);
+    }
+    pairs
 }
 
 impl CaseComparison {
@@ -147,16 +170,16 @@ impl CaseComparison {
     }
 }
 
-fn title(subject: &str, name: &str) -> String {
+pub(super) fn title(subject: &str, name: &str) -> String {
     if subject.is_empty() { name.to_owned() } else { format!("{subject} / {name}") }
 }
 
 /// Subject and name of a case.
-type Key<'a> = (&'a str, &'a str);
+pub(super) type Key<'a> = (&'a str, &'a str);
 /// Runs with equal subject and case.
-type Runs<'a> = (Key<'a>, Vec<&'a CaseResult>);
+pub(super) type Runs<'a> = (Key<'a>, Vec<&'a CaseResult>);
 
-fn by_case(report: &Report) -> Vec<Runs<'_>> {
+pub(super) fn by_case(report: &Report) -> Vec<Runs<'_>> {
     let mut cases: Vec<Runs<'_>> = Vec::new();
     for result in &report.results {
         let key = (result.subject.as_str(), result.name.as_str());
@@ -176,9 +199,23 @@ fn compare_case(key: Key<'_>, before: &[&CaseResult], after: &[&CaseResult]) -> 
     CaseComparison {
         subject: key.0.to_owned(),
         name: key.1.to_owned(),
+        measured: measured(before[0], after[0]),
         differences: load_differences(before[0], after[0]),
         figures,
     }
+}
+
+/// Returns what both sides measured, unless it is the same.
+fn measured(before: &CaseResult, after: &CaseResult) -> Option<Difference> {
+    let told = |result: &CaseResult| {
+        let title = title(&result.subject, &result.name);
+        match result.case.as_ref().map(|case| case.target.as_str()) {
+            Some(target) if target != title => format!("{title} at {target}"),
+            _ => title,
+        }
+    };
+    let (before, after) = (told(before), told(after));
+    (before != after).then(|| Difference { what: "measured".to_owned(), before, after })
 }
 
 /// Returns the differences in the load. The targets may differ, because they are the object of the

@@ -1,10 +1,12 @@
 //! Report as a web page: a single file that works offline, in light and dark mode, in print and on
-//! phones. Tables, percentile spectrum and histograms are static; the page's own script draws the
-//! charts over time from embedded data.
+//! phones. The first screen holds the verdict, one bar chart and one table; the rest is folded. Bars,
+//! tables, percentile spectrum and histograms are static; the page's own script draws the charts over
+//! time from embedded data.
 //!
 //! All text from results is escaped (`html/markup.rs`).
 
 mod axis;
+mod bars;
 mod chart;
 mod column;
 mod comparison;
@@ -16,9 +18,14 @@ mod headline;
 mod histogram;
 mod markup;
 mod palette;
+mod plugin_cost;
+mod published;
 mod row;
 mod spectrum;
+mod summary;
 mod table;
+mod tally;
+mod thresholds;
 mod verdict;
 mod warnings;
 
@@ -54,8 +61,13 @@ pub fn render(report: &Report) -> String {
     let mut html = Html::default();
     write_head(&mut html, report);
     write_title(&mut html, report);
-    verdict::write(&mut html, &rows, &report.warnings);
+    verdict::write(&mut html, report, &rows);
+    bars::write(&mut html, report, &rows, &published, &palette);
+    summary::write(&mut html, report, &rows, &published);
+    thresholds::write(&mut html, report);
+    // Everything below is folded behind its heading.
     warnings::write(&mut html, report);
+    write_about(&mut html, report);
     write_headline(&mut html, report, &layout, &rows, &palette);
     comparison::write_peers(&mut html, &rows, &palette, &report.warnings);
     comparison::write_added(&mut html, &rows, &palette, &report.warnings);
@@ -95,8 +107,11 @@ fn write_title(html: &mut Html, report: &Report) {
          </div>",
     );
     html.close("header");
+}
+
+fn write_about(html: &mut Html, report: &Report) {
     if !report.about.is_empty() {
-        html.element("p", &[("class", "about")], &report.about);
+        html.fold("about", "What was measured").element("p", &[], &report.about).end_fold();
     }
 }
 
@@ -110,8 +125,7 @@ fn write_headline(
     if rows.is_empty() {
         return;
     }
-    html.open("section", &[("aria-labelledby", "headline")]);
-    html.heading("h2", "headline", "Results");
+    html.fold("headline", "All figures");
     table::write(html, &headline::table(layout, rows, palette, &report.warnings));
     let text = format!(
         "– stands where nothing was measured, and for percentiles with fewer than {SAMPLES_BEYOND_MIN} \
@@ -119,7 +133,7 @@ fn write_headline(
          averaged. “▲ highest” stands only where {RUNS_TO_RANK_MIN} runs or more lie wholly above those \
          of every other case of the subject."
     );
-    html.element("p", &[("class", "foot")], &text).close("section");
+    html.element("p", &[("class", "foot")], &text).end_fold();
 }
 
 fn write_end(html: &mut Html, report: &Report, charts: &Charts<'_>) {

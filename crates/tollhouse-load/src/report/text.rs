@@ -6,6 +6,8 @@ pub mod table;
 
 use std::fmt::Write as _;
 
+use tollhouse_stdx::plural;
+
 use super::figure;
 use super::html;
 use super::paint::Paint;
@@ -21,8 +23,17 @@ pub const BEYOND_MIN: u64 = 10;
 /// Line width of warnings, for the narrowest usual terminal.
 const WIDTH: usize = 79;
 
+/// Warnings that a text shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Only the number of warnings and the gravest, in at most three lines.
+    Brief,
+    /// All in full.
+    Full,
+}
+
 /// Renders the report: a single case in full, several as a table.
-pub fn render(report: &Report, paint: Paint) -> String {
+pub fn render(report: &Report, paint: Paint, detail: Detail) -> String {
     let results = match report.results.as_slice() {
         [] if report.published.is_empty() => spaced(vec!["No case was measured.".to_owned()]),
         [] => Vec::new(),
@@ -31,13 +42,13 @@ pub fn render(report: &Report, paint: Paint) -> String {
         [result] => spaced(case::render(result, paint)),
         results => spaced(overview(results, paint)),
     };
-    framed(report, results, paint)
+    framed(report, results, paint, detail)
 }
 
 /// Renders the report with every case in full.
 pub fn render_full(report: &Report, paint: Paint) -> String {
     let cases = report.results.iter().map(|result| case::render(result, paint));
-    framed(report, cases.flat_map(spaced).collect(), paint)
+    framed(report, cases.flat_map(spaced).collect(), paint, Detail::Full)
 }
 
 fn spaced(mut lines: Vec<String>) -> Vec<String> {
@@ -46,7 +57,7 @@ fn spaced(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// Adds title, warnings and verdict around the results.
-fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
+fn framed(report: &Report, results: Vec<String>, paint: Paint, detail: Detail) -> String {
     let mut lines = Vec::new();
     let title = if report.title.is_empty() { "tollhouse bench" } else { report.title.as_str() };
     let label = &report.environment.label;
@@ -61,7 +72,10 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
         lines.push(paint.strong("Published"));
         lines.extend(overview(&report.published, paint));
     }
-    lines.extend(warnings(&report.warnings, paint));
+    lines.extend(match detail {
+        Detail::Brief => brief(&report.warnings, paint),
+        Detail::Full => warnings(&report.warnings, paint),
+    });
     lines.extend(verdict(report, paint));
     lines.iter().fold(String::new(), |mut text, line| {
         writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
@@ -247,20 +261,61 @@ fn verdict(report: &Report, paint: Paint) -> Vec<String> {
     lines
 }
 
+/// Number of warnings that are quoted in brief.
+const QUOTED_MAX: usize = 2;
+
+/// Renders the number of warnings and a line for the gravest.
+fn brief(warnings: &[Warning], paint: Paint) -> Vec<String> {
+    let sorted = by_severity(warnings);
+    let count = |severity| sorted.iter().filter(|warning| warning.severity == severity).count();
+    let counts: Vec<String> = [
+        (count(Severity::Invalid), "invalid figure"),
+        (count(Severity::Caution), "caution"),
+        (count(Severity::Note), "note"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, noun)| plural::counted(count, noun))
+    .collect();
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let heading = format!("{} (--verbose shows them)", counts.join(", "));
+    let mut lines = vec![String::new(), paint.strong(heading)];
+    for warning in sorted.iter().filter(|it| it.severity > Severity::Note).take(QUOTED_MAX) {
+        let about =
+            if warning.about.is_empty() { String::new() } else { format!("{}: ", warning.about) };
+        let text = format!("{about}{}", warning.message);
+        let mut wrapped = table::wrapped(&text, WIDTH - 12).into_iter();
+        let first = wrapped.next().unwrap_or_default();
+        let more = if wrapped.next().is_some() { " …" } else { "" };
+        lines.push(format!("  {}  {first}{more}", sign(warning.severity, paint)));
+    }
+    lines
+}
+
+fn by_severity(warnings: &[Warning]) -> Vec<&Warning> {
+    let mut sorted: Vec<&Warning> = warnings.iter().collect();
+    sorted.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+    sorted
+}
+
+fn sign(severity: Severity, paint: Paint) -> String {
+    match severity {
+        Severity::Invalid => paint.bad("INVALID"),
+        Severity::Caution => paint.doubtful("caution"),
+        Severity::Note => "note   ".to_owned(),
+    }
+}
+
 /// Renders the warnings, most severe first.
 pub fn warnings(warnings: &[Warning], paint: Paint) -> Vec<String> {
     if warnings.is_empty() {
         return Vec::new();
     }
-    let mut sorted: Vec<&Warning> = warnings.iter().collect();
-    sorted.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     let mut lines = vec![String::new(), paint.strong("Warnings")];
-    for warning in sorted {
-        let word = match warning.severity {
-            Severity::Invalid => paint.bad("INVALID"),
-            Severity::Caution => paint.doubtful("caution"),
-            Severity::Note => "note   ".to_owned(),
-        };
+    for warning in by_severity(warnings) {
+        let word = sign(warning.severity, paint);
         let about =
             if warning.about.is_empty() { String::new() } else { format!("{}: ", warning.about) };
         let text = format!("{about}{} [{}]", warning.message, warning.rule);

@@ -11,6 +11,7 @@ use crate::case::UrlEntry;
 use crate::error::BenchError;
 use crate::pace::Pace;
 use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::result::CaseResult;
 use crate::session::{Event, Session};
 
 /// Number of connections; low, as the published latencies of 0.1 ms at 24,000 requests per second
@@ -47,6 +48,19 @@ fn beats(length: Length) -> (Beat, Beat) {
         // Ten seconds yield the hundred thousand samples the percentiles require.
         Length::Full => (beat(2, 10, 3), beat(2, 10, 3)),
     }
+}
+
+/// Returns the plugins of a case by its name; `None` for a case without plugins, or of another
+/// suite.
+pub(crate) fn plugins_of(case: &str) -> Option<&str> {
+    let scenario = Scenario::find(case).filter(|it| it.has_key_auth || it.has_limit_count);
+    scenario.and_then(|_| case.split(',').next())
+}
+
+/// Returns the name of the case without plugins that has as many routes.
+pub(crate) fn plain_case_of(case: &str) -> Option<String> {
+    let Scenario { routes, .. } = Scenario::find(case)?;
+    Some(Scenario { has_limit_count: false, has_key_auth: false, routes }.name())
 }
 
 pub(super) fn run(
@@ -96,7 +110,17 @@ pub(super) fn run(
         session.report.results.extend(second.report.results);
         session.failed = second.failed;
     }
+    session.report.results.iter_mut().for_each(add_objects);
     Ok(session)
+}
+
+/// Adds the numbers of configured objects to a result of a gateway.
+fn add_objects(result: &mut CaseResult) {
+    let Some(scenario) = Scenario::find(&result.name).filter(|_| result.subject != DIRECT) else {
+        return;
+    };
+    let counts = [("routes", scenario.routes), ("consumers", scenario.consumers())];
+    result.extra.extend(counts.map(|(name, count)| (name.to_owned(), count as f64)));
 }
 
 /// Returns the cases at a constant rate, each at [`RATE_SHARE`] of its measured throughput.
@@ -131,6 +155,10 @@ impl Scenario {
             all.extend([1, 100].map(|routes| Self { has_limit_count, has_key_auth, routes }));
         }
         all
+    }
+
+    fn find(case: &str) -> Option<Self> {
+        Self::all().into_iter().find(|scenario| scenario.name() == case)
     }
 
     fn consumers(self) -> usize {
@@ -221,5 +249,22 @@ mod tests {
         let theirs: Vec<String> =
             published::api7().results.into_iter().map(|result| result.name).collect();
         assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_case_with_plugins_belongs_to_the_one_without_that_has_as_many_routes() {
+        let case = "key-auth, 100 routes, 100 consumers";
+        assert_eq!(plugins_of(case), Some("key-auth"));
+        let plain = plain_case_of(case).expect("the suite has the case");
+        assert_eq!(plain, "no plugin, 100 routes, 0 consumers");
+        assert_eq!((plugins_of(&plain), plugins_of("600 connections")), (None, None));
+    }
+
+    #[test]
+    fn results_of_a_gateway_name_their_objects() {
+        let name = "key-auth, 1 route, 1 consumer".to_owned();
+        let mut result = CaseResult { name, subject: SUBJECT.into(), ..CaseResult::default() };
+        add_objects(&mut result);
+        assert_eq!(result.extra.get("consumers"), Some(&1.0));
     }
 }

@@ -1,5 +1,6 @@
 //! Polaris's benchmark: register, discover, heartbeat and deregister over gRPC, with the messages
-//! of the published ghz files; against Tollhouse, or a running server at any address.
+//! of the published ghz files; against Tollhouse, Polaris' own server beside it, or a running server
+//! at any address.
 //!
 //! Every registered instance receives one heartbeat and is deregistered. Every response must have
 //! the code 200000. The discovered services are the published ones, one per worker of the
@@ -9,11 +10,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::stage::Stage;
+use super::peer::Peer;
+use super::stage::{Server, Stage};
 use super::{Length, MOMENT, Options, seconds};
 use crate::case::{Case, Checks, GrpcCall, GrpcData, Threshold};
 use crate::error::BenchError;
 use crate::plan::{Plan, PlannedCase};
+use crate::report::figure;
 use crate::resource::{Selector, Watched};
 use crate::session::{self, Event, Session};
 
@@ -115,6 +118,9 @@ fn amount(length: Length) -> Amount {
     Amount { instances, duration, repeat }
 }
 
+/// Name of Polaris' own server in the report.
+const POLARIS: &str = "polaris";
+
 /// Measured system: address, name in the report, processes to watch.
 struct Subject {
     address: String,
@@ -134,9 +140,11 @@ pub(super) fn run(
     let proto = folder.path().join("polaris.proto");
     fs::write(&proto, PROTO).map_err(system)?;
     let mut stage = Stage::new(options, usize::MAX)?;
-    let subject = subject(options, &mut stage)?;
-    prepare(&stage, options, &subject.address, &proto)?;
-    let plan = plan(options, &stage, &subject, &proto);
+    let subjects = subjects(options, &mut stage)?;
+    for subject in &subjects {
+        prepare(&stage, options, &subject.address, &proto)?;
+    }
+    let plan = plan(options, &stage, &subjects, &proto);
     let mut session = match options.target {
         None => super::measure(&stage, &plan, options, observe)?,
         // A server on another machine leaves all cores of this one to the generator.
@@ -146,15 +154,32 @@ pub(super) fn run(
     Ok(session)
 }
 
-/// Returns the given server, or starts one.
-fn subject(options: &Options, stage: &mut Stage) -> Result<Subject, BenchError> {
-    if let Some(target) = &options.target {
-        let address = target.strip_prefix("grpc://").unwrap_or(target).to_owned();
-        return Ok(Subject { watch: watch(&address), address, name: "registry" });
+/// Returns the given server or starts one, and then the peers.
+fn subjects(options: &Options, stage: &mut Stage) -> Result<Vec<Subject>, BenchError> {
+    let first = match &options.target {
+        Some(target) => running(target, "registry"),
+        None => started(stage.registry("tollhouse")?, "tollhouse"),
+    };
+    let mut subjects = vec![first];
+    for peer in &options.peers {
+        subjects.push(match peer {
+            Peer::Polaris(program) => started(stage.polaris(program)?, POLARIS),
+            Peer::RunningPolaris(address) => running(address, POLARIS),
+            // The suite has refused gateways before anything was started.
+            Peer::Proxy(_) | Peer::Shenyu(_) | Peer::Running(_) => continue,
+        });
     }
-    let server = stage.registry("tollhouse")?;
+    Ok(subjects)
+}
+
+fn running(target: &str, name: &'static str) -> Subject {
+    let address = target.strip_prefix("grpc://").unwrap_or(target).to_owned();
+    Subject { watch: watch(&address), address, name }
+}
+
+fn started(server: Server, name: &'static str) -> Subject {
     let address = format!("127.0.0.1:{}", server.port);
-    Ok(Subject { address, name: "tollhouse", watch: vec![server.watched] })
+    Subject { address, name, watch: vec![server.watched] }
 }
 
 /// Registers the services to discover; this is not measured.
@@ -169,6 +194,8 @@ fn prepare(
     let prepare = Operation { name: "prepare", method: "RegisterInstance", message: &message };
     let mut case = case(address, proto, prepare);
     case.load.requests = Some(requests);
+    // One after the other: Polaris' server refuses some of many services created at once.
+    (case.load.connections, case.load.streams) = (1, 1);
     let session_options = session::Options {
         stop: options.session.stop.clone(),
         environment: Some(stage.environment()),
@@ -184,9 +211,9 @@ fn prepare(
     Ok(())
 }
 
-fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Plan {
+fn plan(options: &Options, stage: &Stage, subjects: &[Subject], proto: &Path) -> Plan {
     let amount = amount(options.length);
-    let planned = |operation: Operation<'_>| {
+    let planned = |operation: Operation<'static>, subject: &Subject| {
         let mut case = case(&subject.address, proto, operation);
         match operation.method {
             // The other operations change each instance once, so that the number of instances
@@ -197,9 +224,9 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
         case.thresholds = Vec::from_iter("failures < 1".parse::<Threshold>());
         PlannedCase { subject: subject.name.into(), case, watch: subject.watch.clone() }
     };
-    let place = match options.target {
-        None => stage.sentence(),
-        Some(_) => format!("The registry is at {}.", subject.address),
+    let place = match &options.target {
+        None => stage.sentence().replacen("Gateways", "Registries", 1),
+        Some(target) => format!("The registry is at {target}."),
     };
     Plan {
         name: "Polaris's benchmark, measured again".into(),
@@ -207,10 +234,15 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
             "The four calls of the published ghz files, {CONCURRENCY} in flight over {CONNECTIONS} \
              connections: {} instances are registered, sent one heartbeat and deregistered, services of one \
              instance are discovered. An answer with another code than {DONE} is a failure. {place}",
-            amount.instances
+            figure::count(amount.instances)
         ),
         repeat: amount.repeat,
-        cases: OPERATIONS.into_iter().map(planned).collect(),
+        // Subjects alternate within an operation, so that drift affects all of them alike.
+        cases: OPERATIONS
+            .into_iter()
+            .flat_map(|operation| subjects.iter().map(move |subject| (operation, subject)))
+            .map(|(operation, subject)| planned(operation, subject))
+            .collect(),
         ..Plan::default()
     }
 }

@@ -1,6 +1,6 @@
-//! ShenYu's own gateway, in the newest version available from Maven: assembled from a few lines of
-//! source, started with its defaults or with keep-alive, and configured through its local
-//! interface.
+//! ShenYu's own gateway: the bootstrap of a release, or in the newest version available from Maven,
+//! assembled from a few lines of source. It is started with its defaults or with keep-alive, and
+//! configured through its local interface.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,10 +56,14 @@ impl Connections {
     pub(super) const ALL: [Connections; 2] = [Connections::AsShipped, Connections::Kept];
 
     /// Returns the name of the subject in reports.
-    pub(super) fn subject(self) -> &'static str {
-        match self {
-            Connections::AsShipped => "shenyu 2.4.3, as shipped",
-            Connections::Kept => "shenyu 2.4.3, keep-alive",
+    pub(super) fn subject(self, version: &str) -> String {
+        let connections = match self {
+            Connections::AsShipped => "as shipped",
+            Connections::Kept => "keep-alive",
+        };
+        match version {
+            "" => format!("shenyu, {connections}"),
+            version => format!("shenyu {version}, {connections}"),
         }
     }
 
@@ -78,8 +82,59 @@ impl Connections {
     }
 }
 
+/// Program with its version; empty if the names of its files do not tell it.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) command: Command,
+    pub(super) version: String,
+}
+
+/// Main class of the bootstrap in a release.
+const BOOTSTRAP: &str = "org.apache.shenyu.bootstrap.ShenyuBootstrapApplication";
+
 /// Returns the command that starts the gateway, without its settings; builds it first if necessary.
-pub(super) fn command() -> Result<Command, BenchError> {
+pub(super) fn gateway(artifact: Option<&Path>) -> Result<Gateway, BenchError> {
+    match artifact {
+        Some(path) => Ok(released(path)),
+        None => Ok(Gateway { command: assembled()?, version: VERSION.to_owned() }),
+    }
+}
+
+/// Returns the command for the jar of a bootstrap, or for the folder of a release with `lib` and
+/// `conf`.
+fn released(path: &Path) -> Gateway {
+    let mut command = Command::new("java");
+    command.args(MEMORY).args(OPENED);
+    // Programs of a suite start in a folder of their own.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.is_dir() {
+        let classes = format!("{}:{}", path.join("conf").display(), path.join("lib/*").display());
+        command.arg("-cp").arg(classes).arg(BOOTSTRAP);
+    } else {
+        command.arg("-jar").arg(&path);
+    }
+    Gateway { command, version: version_of(&path) }
+}
+
+/// Returns the version in the name of the file, of its folders, or of the libraries.
+fn version_of(path: &Path) -> String {
+    let libraries = fs::read_dir(path.join("lib")).into_iter().flatten().flatten();
+    let libraries = libraries.filter_map(|entry| entry.file_name().into_string().ok());
+    let libraries = libraries.filter(|name| name.starts_with("shenyu-web-"));
+    let parts = path.components().rev().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let is_version = |text: &&str| {
+        let parts: Vec<&str> = text.split('.').collect();
+        parts.len() > 2 && parts.iter().all(|it| it.parse::<u16>().is_ok())
+    };
+    let in_name = |name: String| {
+        let stem = name.trim_end_matches(".jar");
+        stem.split('-').find(is_version).map(str::to_owned)
+    };
+    libraries.chain(parts).find_map(in_name).unwrap_or_default()
+}
+
+/// Returns the command that starts the assembled gateway.
+fn assembled() -> Result<Command, BenchError> {
     if let Some(program) = find(PROGRAM) {
         let mut command = Command::new(program);
         command.env("JAVA_OPTIONS", MEMORY.join(" "));
@@ -203,6 +258,18 @@ mod tests {
         let wanted = format!("<shenyu.version>{VERSION}</shenyu.version>");
         assert!(SOURCE[0].1.contains(&wanted));
         assert!(PROGRAM.ends_with(VERSION));
-        assert!(Connections::ALL.iter().all(|it| it.subject().contains(VERSION)));
+    }
+
+    #[test]
+    fn a_release_names_its_version() {
+        for (path, version) in [
+            ("/opt/shenyu-bootstrap-2.6.0.jar", "2.6.0"),
+            ("/opt/apache-shenyu-2.6.0-bootstrap-bin/bootstrap.jar", "2.6.0"),
+            ("/opt/bootstrap.jar", ""),
+        ] {
+            assert_eq!(released(Path::new(path)).version, version, "{path}");
+        }
+        assert_eq!(Connections::Kept.subject("2.6.0"), "shenyu 2.6.0, keep-alive");
+        assert_eq!(Connections::AsShipped.subject(""), "shenyu, as shipped");
     }
 }

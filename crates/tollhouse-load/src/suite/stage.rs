@@ -15,6 +15,7 @@ use crate::report::Environment;
 use crate::resource::{Selector, Watched};
 use crate::suite::Options;
 use crate::suite::peer::{Peer, Proxy, Running, Upstream};
+use crate::suite::polaris_server;
 use crate::suite::resources::Resources;
 use crate::suite::shenyu_gateway::{self, Connections};
 use crate::target;
@@ -87,7 +88,7 @@ impl Stage {
     pub(super) fn new(options: &Options, gateway_cores_max: usize) -> Result<Self, BenchError> {
         let running = options.peers.iter().find_map(|peer| match peer {
             Peer::Running(Running { name, .. }) => Some(name),
-            Peer::Proxy(_) | Peer::Shenyu => None,
+            Peer::Proxy(_) | Peer::Shenyu(_) | Peer::Polaris(_) | Peer::RunningPolaris(_) => None,
         });
         if let Some(name) = running.filter(|_| options.upstream_port.is_none()) {
             return Err(BenchError::Machine(format!(
@@ -214,12 +215,14 @@ impl Stage {
         for peer in peers {
             match peer {
                 Peer::Proxy(proxy) => subjects.push(self.proxy(*proxy, upstream)?),
-                Peer::Shenyu => {
+                Peer::Shenyu(artifact) => {
                     for connections in Connections::ALL {
-                        subjects.push(self.shenyu(connections, upstream)?);
+                        subjects.push(self.shenyu(artifact.as_deref(), connections, upstream)?);
                     }
                 }
                 Peer::Running(running) => subjects.push(found(running)?),
+                // The suite has refused registries before anything was started.
+                Peer::Polaris(_) | Peer::RunningPolaris(_) => {}
             }
         }
         Ok(subjects)
@@ -241,19 +244,44 @@ impl Stage {
         Ok(Subject::new(name, server))
     }
 
+    /// Starts Polaris' own server; the returned port is that of gRPC.
+    pub(super) fn polaris(&mut self, program: &Path) -> Result<Server, BenchError> {
+        let failed = |error: std::io::Error| BenchError::System {
+            doing: format!("preparing {}", program.display()),
+            error,
+        };
+        let folder = self.folder.path().join("polaris");
+        let program = fs::canonicalize(program).map_err(failed)?;
+        let configuration = polaris_server::copy(&program, &folder).map_err(failed)?;
+        let shown = format!("polaris/{}", polaris_server::CONFIGURATION);
+        self.configurations.insert(shown, configuration.text);
+        let mut command = Command::new(&program);
+        command.arg("start");
+        let cores = self.cores.gateway.clone();
+        let started = Cores::on(&cores, || Program::start("polaris", &folder, command))?;
+        started.wait_until_it_answers(configuration.http_port, &request("/", ""))?;
+        started.wait_until_it_listens(configuration.grpc_port)?;
+        let watched = Watched::new("target", Selector::Pid(started.pid()));
+        self.programs.push(started);
+        Ok(Server { port: configuration.grpc_port, watched, running_at: None, warms_up: false })
+    }
+
     /// Starts ShenYu's own gateway and configures it to forward to the upstream.
     fn shenyu(
         &mut self,
+        artifact: Option<&Path>,
         connections: Connections,
         upstream: &Upstream<'_>,
     ) -> Result<Subject, BenchError> {
         let port = free_port()?;
-        let mut command = shenyu_gateway::command()?;
+        let shenyu_gateway::Gateway { mut command, version } = shenyu_gateway::gateway(artifact)?;
         let settings = connections.settings(port);
         command.args(&settings);
-        let name = connections.subject();
+        let name = &connections.subject(&version);
         self.configurations.insert(format!("{name}/arguments"), settings.join("\n"));
-        self.environment.versions.insert("shenyu".into(), shenyu_gateway::VERSION.into());
+        if !version.is_empty() {
+            self.environment.versions.insert("shenyu".into(), version);
+        }
         let cores = self.cores.gateway.clone();
         // The gateway answers every request with 200, even without a route.
         let probe = request(upstream.path, "");

@@ -3,6 +3,7 @@
 mod browser;
 mod fixture;
 
+use tollhouse_load::published;
 use tollhouse_load::report::{Report, html};
 
 /// The page with one of its sections alone.
@@ -44,8 +45,11 @@ fn sections_stand_in_the_order_in_which_they_are_needed() {
         .map(|rest| plain(&format!("<{}", &rest[..rest.find("</h2>").expect("headings end")])))
         .collect();
     let expected = [
+        "Successful requests a second",
+        "In figures",
         "Before you quote a number",
-        "Results",
+        "What was measured",
+        "All figures",
         "Compared with the others",
         "Compared with the upstream asked directly",
         "Over the load",
@@ -89,13 +93,14 @@ fn the_headline_has_the_columns_of_the_published_report_and_those_it_leaves_out(
 }
 
 #[test]
-fn warnings_stand_before_every_figure_the_gravest_first() {
+fn warnings_are_counted_below_the_first_screen_the_gravest_first() {
     let page = html::render(&fixture::shenyu());
-    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not on the page"));
-    assert!(place("✖ invalid") < place("▲ caution"));
-    assert!(place("▲ caution") < place("● note"));
-    assert!(place("class=\"verdict\"") < place("✖ invalid"));
-    assert!(place("● note") < place("aria-labelledby=\"headline\""));
+    let warnings = section(&page, "warnings");
+    let place = |text: &str| warnings.find(text).unwrap_or_else(|| panic!("{text}: {warnings}"));
+    assert!(place("✖ invalid") < place("▲ caution") && place("▲ caution") < place("● note"));
+    assert!(page.contains("<small>✖ 1 invalid · 1 caution · 1 note</small>"));
+    let at = |id: &str| page.find(&format!("aria-labelledby=\"{id}\"")).expect(id);
+    assert!(at("summary") < at("warnings") && at("warnings") < at("headline"));
     // Behind their counts: nothing of them is open before somebody asks.
     assert!(!section(&page, "warnings").contains("<details open"));
 }
@@ -110,26 +115,111 @@ fn verdict(report: &Report) -> String {
 #[test]
 fn the_page_says_first_who_does_more_by_how_much_and_whether_that_may_be_quoted() {
     let text = verdict(&fixture::shenyu());
-    assert!(
-        text.starts_with("tollhouse beside nginx: successful requests a second were "),
-        "{text}"
-    );
-    assert!(
-        text.contains(" times as many over ") && text.contains("tollhouse beside haproxy"),
-        "{text}"
-    );
-    assert!(text.contains("quoted"), "{text}");
-    // One run each says nothing of chance.
+    for part in [
+        "Tollhouse is as fast as nginx in 4 of 4 cases (+0.6 %)",
+        "p99 lower in ",
+        "Tollhouse is faster than haproxy in 4 of 4 cases (+12 %)",
+        "Published for ShenYu 2.6.0: 18,640 … 21,130 requests/s, 64–71 % of its direct throughput.",
+        "May be quoted.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     let text = verdict(&fixture::ngxway());
-    assert!(text.contains("Not to be quoted: one run says nothing of chance."), "{text}");
+    assert!(text.contains("A single run shows no variance: treat as indicative."), "{text}");
+    let text = verdict(&fixture::open_loop());
+    assert!(
+        text.contains("At the same rates, Tollhouse’s p99 is lower than nginx’s in "),
+        "{text}"
+    );
     // Nobody beside it, and an open loop: what was asked for is no merit.
     let mut report = fixture::open_loop();
     report.results.truncate(1);
     let text = verdict(&report);
     assert!(
-        text.contains("Nothing was measured beside it.") && text.contains("asked for"),
+        text.contains("Nothing was measured beside it.") && text.contains("were asked for"),
         "{text}"
     );
+}
+
+/// A report of a suite with one run of each case: its subject, name and rate.
+fn suite(suite: &str, cases: &[(&str, &str, f64)]) -> Report {
+    let result = |(subject, name, rate): &(&str, &str, f64)| tollhouse_load::result::CaseResult {
+        subject: (*subject).into(),
+        name: (*name).into(),
+        rate: *rate,
+        goodput: *rate,
+        concurrency: 1,
+        case: Some(tollhouse_load::case::Case::new("http://a/")),
+        ..Default::default()
+    };
+    let mut report = Report {
+        suite: Some(suite.into()),
+        results: cases.iter().map(result).collect(),
+        published: published::rows(suite),
+        ..Report::default()
+    };
+    report.environment.cores = 2;
+    report
+}
+
+#[test]
+fn plugins_cost_a_share_that_stands_beside_the_published_one() {
+    let report = suite(
+        "api7",
+        &[
+            ("tollhouse", "no plugin, 1 route, 0 consumers", 1_000.0),
+            ("tollhouse", "key-auth, 1 route, 1 consumer", 960.0),
+            ("tollhouse", "key-auth and limit-count, 1 route, 1 consumer", 850.0),
+        ],
+    );
+    let text = verdict(&report);
+    let expected = "Throughput that plugins cost in Tollhouse: key-auth 4.0 % (published: 13–14 %), \
+                    key-auth and limit-count 15 % (published: 22–23 %).";
+    assert!(text.contains(expected), "{text}");
+    let page = html::render(&report);
+    let bars = plain(section(&page, "bars"));
+    assert!(
+        bars.contains("key-auth, 1 route, 1 consumer tollhouse 4.0 % API7, published 13 %"),
+        "{bars}"
+    );
+    let summary = plain(section(&page, "summary"));
+    assert!(summary.contains("key-auth, 1 route, 1 consumer 4.0 % 13 % 960.0 21,019"), "{summary}");
+}
+
+#[test]
+fn a_registry_stands_beside_the_published_machines_and_a_real_one() {
+    let report = suite(
+        "polaris",
+        &[
+            ("tollhouse", "register", 9_126.0),
+            ("tollhouse", "discover", 20_000.0),
+            ("polaris", "register", 4_563.0),
+            ("polaris", "discover", 40_000.0),
+        ],
+    );
+    let text = verdict(&report);
+    for part in [
+        "Tollhouse is faster than polaris in 1 of 2 cases (−50 % … +100 %)",
+        "Tollhouse on 2 cores is faster than Polaris’ published 2C4G figures in 1 of 2 cases (−27 % … +100 %).",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = html::render(&report);
+    let bars = plain(section(&page, "bars"));
+    assert!(
+        bars.contains(
+            "register tollhouse 9,126 polaris 4,563 Polaris 1C2G 2,144 Polaris 2C4G 4,563"
+        ),
+        "{bars}"
+    );
+}
+
+#[test]
+fn met_and_missed_thresholds_stand_before_what_is_folded() {
+    let page = html::render(&fixture::open_loop());
+    let text = plain(section(&page, "thresholds"));
+    assert!(text.contains("✖ missed p99 &lt; 50ms in 2 of 2 runs"), "{text}");
+    assert!(page.find("id=\"thresholds\"") < page.find("class=\"fold"), "before the folds");
 }
 
 #[test]

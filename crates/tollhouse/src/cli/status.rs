@@ -9,6 +9,7 @@ use tollhouse_stdx::plural::counted;
 
 use super::configuration::Configuration;
 use super::control_client::ControlClient;
+use super::traffic::{self, Traffic};
 use super::{findings, problems, stdout};
 
 /// Arguments of `status`.
@@ -42,22 +43,39 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let mut answer: Value = client.get("/v1/configuration")?;
     if arguments.json {
         answer["findings"] = client.findings()?.into();
+        answer["traffic"] = client.get("/v1/traffic")?;
         stdout::print(&format!("{answer}\n"))?;
     } else if !arguments.ready {
         let found = client.findings()?;
-        stdout::print(&describe(client.url(), &answer, &found))?;
+        // A gateway of an older version has no such page.
+        let traffic = client.get("/v1/traffic").unwrap_or(Value::Null);
+        stdout::print(&describe(client.url(), &answer, &traffic, &found))?;
     }
     Ok(if answer["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(url: &str, answer: &Value, found: &[Value]) -> String {
+fn describe(url: &str, answer: &Value, traffic: &Value, found: &[Value]) -> String {
     let state = if answer["ready"] == true { "ready" } else { "not ready" };
     let summary = findings::summary(found);
     let summary = if summary.is_empty() { summary } else { format!(", {summary}") };
+    let mut text = format!("{url}: {state}{summary}\n");
     let revision = &answer["revision"];
     let routes = counted(answer["routes"].as_u64().unwrap_or(0), "route");
-    let head = format!("{url}: {state}{summary}\n  configuration  revision {revision}, {routes}\n");
-    head + &findings::render(found)
+    if let Some(version) = traffic["version"].as_str() {
+        let now_s = traffic["now"].as_u64().unwrap_or(0);
+        let up_s = now_s.saturating_sub(traffic["started_at"].as_u64().unwrap_or(now_s));
+        text.push_str(&format!("  version        {version}, up {}\n", findings::span(up_s)));
+    }
+    text.push_str(&format!("  configuration  revision {revision}, {routes}\n"));
+    if let Some(seconds) = traffic["seconds"].as_array() {
+        let seconds = Traffic::new(seconds.iter());
+        text.push_str(&format!("  requests       {}\n", seconds.rates()));
+        text.push_str(&format!("  latency        {}\n", seconds.latency()));
+    }
+    if traffic["nodes"].is_object() {
+        text.push_str(&format!("  nodes          {}\n", traffic::nodes(&traffic["nodes"])));
+    }
+    text + &findings::render(found)
 }
 
 #[cfg(test)]
@@ -76,8 +94,21 @@ mod tests {
         let expected = "http://a: not ready, 1 problem, 1 warning\n  configuration  revision 7, 1 route\n\
                         problem: registry is down: the port is taken\n\
                         warning: set aside: routes/1.uri: is missing\n    add it\n";
-        assert_eq!(describe("http://a", &answer, &found), expected);
-        let well = describe("http://a", &json!({"ready": true, "revision": 1, "routes": 0}), &[]);
-        assert_eq!(well, "http://a: ready\n  configuration  revision 1, 0 routes\n");
+        assert_eq!(describe("http://a", &answer, &Value::Null, &found), expected);
+        let ready = json!({"ready": true, "revision": 1, "routes": 0});
+        let traffic = json!({
+            "version": "0.1.0", "started_at": 100, "now": 400,
+            "seconds": [{"length_ms": 1000, "requests": 3, "classes": {"2xx": 3}, "p50_ms": 1, "p90_ms": 1, "p99_ms": 2}],
+            "nodes": {"total": 2, "healthy": 1, "failing": 1},
+        });
+        let expected = "\
+http://a: ready
+  version        0.1.0, up 5 min
+  configuration  revision 1, 0 routes
+  requests       3.0/s  2xx 3.0
+  latency        p50 1 ms  p90 1 ms  p99 2 ms
+  nodes          1 of 2 serve, 1 failing
+";
+        assert_eq!(describe("http://a", &ready, &traffic, &[]), expected);
     }
 }

@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub(super) const SECONDS_MAX: u64 = 600;
 pub(super) const CONNECTIONS_MAX: u32 = 2_000;
 const REPEAT_MAX: u64 = 10;
+const THRESHOLDS_MAX: usize = 10;
+const THRESHOLD_BYTES_MAX: usize = 100;
 
 /// Maximum length of an accepted URL in bytes.
 const URL_BYTES_MAX: usize = 2_000;
@@ -28,6 +30,9 @@ pub(super) struct BenchRequest {
     /// Total requests per second; as fast as possible if unset.
     #[serde(default)]
     pub(super) rate: Option<u64>,
+    /// Conditions such as `p99 < 50ms`, which the result meets or misses.
+    #[serde(default)]
+    pub(super) thresholds: Vec<String>,
 }
 
 impl BenchRequest {
@@ -51,6 +56,8 @@ impl BenchRequest {
         all.extend(["--duration".into(), format!("{}s", self.seconds)]);
         all.extend(["--repeat".into(), self.repeat.to_string()]);
         all.extend(self.rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
+        // One argument each, so that none is read as an option.
+        all.extend(self.thresholds.iter().map(|threshold| format!("--threshold={threshold}")));
         // The URL follows `--`, so that it is never read as an option.
         all.extend(["--".into(), self.url.clone()]);
         all
@@ -74,6 +81,19 @@ impl BenchRequest {
         }
         if self.name.len() > 100 || self.name.chars().any(char::is_control) {
             return Err("name: is at most 100 bytes of one line".to_owned());
+        }
+        let is_long =
+            |text: &String| text.len() > THRESHOLD_BYTES_MAX || text.chars().any(char::is_control);
+        if self.thresholds.len() > THRESHOLDS_MAX || self.thresholds.iter().any(is_long) {
+            return Err(format!(
+                "thresholds: are at most {THRESHOLDS_MAX}, each of at most {THRESHOLD_BYTES_MAX} bytes"
+            ));
+        }
+        // The load generator parses them; a typing error is found before anything is started.
+        if let Some(text) = self.thresholds.iter().find(|text| !text.contains(['<', '>'])) {
+            return Err(format!(
+                "thresholds: expected a condition such as p99 < 50ms, not {text:?}"
+            ));
         }
         let (host, authority) = authority_of(&self.url)?;
         // The console must not direct load at machines that the operator has not allowed.
@@ -138,6 +158,15 @@ mod tests {
             (json!({"url": "http://localhost/", "seconds": 100, "repeat": 7}), Some("together")),
             (json!({"url": "http://localhost/", "connections": 0}), Some("at least 1")),
             (json!({"url": "http://localhost/", "json": "/x"}), Some("unknown field")),
+            (json!({"url": "http://localhost/", "thresholds": ["p99 < 50ms"]}), None),
+            (
+                json!({"url": "http://localhost/", "thresholds": ["fast"]}),
+                Some("a condition such as"),
+            ),
+            (
+                json!({"url": "http://localhost/", "thresholds": vec!["p99 < 1s"; 11]}),
+                Some("at most 10"),
+            ),
         ] {
             let refused = wanted(value.clone()).err();
             match (refused, expected) {

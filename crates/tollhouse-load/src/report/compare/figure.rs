@@ -83,7 +83,7 @@ impl Figure {
     }
 
     /// Computes the figure over the runs of a case; `None` if a run lacks it.
-    pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Estimate> {
+    pub(in crate::report) fn measure(self, runs: &[&CaseResult]) -> Option<Estimate> {
         let values: Option<Vec<f64>> = runs.iter().map(|run| self.run_value(run)).collect();
         let spread = Spread::from_values(values?)?;
         let value = self.merged_value(runs).unwrap_or(spread.median);
@@ -112,21 +112,27 @@ impl Figure {
     /// Computes times from merged histograms, because averaging percentiles is wrong.
     fn merged_value(self, runs: &[&CaseResult]) -> Option<f64> {
         let is_time = matches!(self, Figure::Mean | Figure::Percentile(_));
-        let is_known = runs.iter().all(|run| !run.headline().values.is_empty());
-        if !is_time || !is_known || runs.len() < 2 {
+        if !is_time || runs.len() < 2 {
             return None;
         }
-        let mut histogram = crate::distribution::histogram();
-        for (value, count) in runs.iter().flat_map(|run| &run.headline().values) {
-            histogram.saturating_record_n(*value, *count);
-        }
+        let times = merged(runs)?;
         match self {
-            Figure::Percentile(percent) => {
-                Some(histogram.value_at_quantile(percent / 100.0) as f64)
-            }
-            _ => Some(histogram.mean()),
+            Figure::Percentile(percent) => times.percentile_ns(percent).map(|value| value as f64),
+            _ => Some(times.mean_ns),
         }
     }
+}
+
+/// Merges the times of runs; `None` if one of them has no histogram.
+pub(in crate::report) fn merged(runs: &[&CaseResult]) -> Option<Distribution> {
+    if runs.iter().any(|run| run.headline().values.is_empty()) {
+        return None;
+    }
+    let mut histogram = crate::distribution::histogram();
+    for (value, count) in runs.iter().flat_map(|run| &run.headline().values) {
+        histogram.saturating_record_n(*value, *count);
+    }
+    Some(Distribution::from_histogram(&histogram))
 }
 
 /// Role under which the measured process is sampled.

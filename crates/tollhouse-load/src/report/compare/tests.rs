@@ -199,8 +199,49 @@ gateway / 10 connections
     let single = super::text(&compare(&report("a", &[1.0], &[1]), &report("b", &[2.0], &[1])));
     assert!(single.contains("measure with --repeat 3"), "{single}");
     let apart = super::text(&compare(&report("a", &[1.0], &[1]), &Report::default()));
-    assert!(apart.contains("No case is in both reports"), "{apart}");
+    assert!(apart.contains("Nothing to compare"), "{apart}");
     assert!(apart.contains("Only before: gateway / 10 connections."), "{apart}");
+}
+
+#[test]
+fn different_things_are_named_and_compared() {
+    let named = |mut report: Report, subject: &str, name: &str, target: &str| {
+        for result in &mut report.results {
+            (result.subject, result.name) = (subject.into(), name.into());
+            result.case = Some(Case::new(target));
+        }
+        report
+    };
+    let one = || report("a", &[1000.0; 3], &[500; 3]);
+    // Two gateways with one case, two routes of one gateway, and the same once more.
+    for (subject, name, target, is_different) in [
+        ("other", "10 connections", "http://10.0.0.2/", true),
+        ("gateway", "b", "http://10.0.0.2/b", true),
+        ("gateway", "10 connections", "http://10.0.0.3/", true),
+        ("gateway", "10 connections", "http://10.0.0.2/", false),
+    ] {
+        let comparison = compare(&one(), &named(one(), subject, name, target));
+        assert_eq!(comparison.cases.len(), 1, "{subject} {name}");
+        assert_eq!(comparison.cases[0].measured.is_some(), is_different, "{target}");
+        let text = super::text(&comparison);
+        assert_eq!(text.contains("Different things were measured"), is_different, "{text}");
+        assert!(text.contains("goodput  ") && !text.contains("Only "), "{text}");
+    }
+}
+
+#[test]
+fn of_several_cases_those_with_equal_names_are_compared() {
+    let suite = |subject: &str| {
+        let mut report = report("a", &[1000.0; 3], &[500; 3]);
+        for (result, name) in report.results.iter_mut().zip(["10", "20", subject]) {
+            (result.subject, result.name) = (subject.into(), name.into());
+        }
+        report
+    };
+    let comparison = compare(&suite("nginx"), &suite("gateway"));
+    let names: Vec<&str> = comparison.cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(names, ["10", "20", "gateway"], "the last ones are left alone on both sides");
+    assert!(comparison.only_before.is_empty() && comparison.only_after.is_empty());
 }
 
 #[test]
@@ -221,5 +262,5 @@ fn a_comparison_fits_a_terminal_of_a_hundred_columns() {
     let printed = text(&compare(&runs, &report("b", &[10_000.5], &[500])));
     let widest = printed.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{printed}");
-    assert!(printed.contains("too few runs: ranking needs 3 runs on each side"), "{printed}");
+    assert!(printed.contains("too few runs: a single run shows no variance"), "{printed}");
 }

@@ -24,7 +24,9 @@ pub fn text(comparison: &Comparison) -> String {
         }
     }
     if comparison.cases.is_empty() {
-        out.push_str("\nNo case is in both reports: subject and name must be the same.\n");
+        out.push_str(
+            "\nNothing to compare: no case of one side has the subject or the name of one of the other.\n",
+        );
     }
     if has(comparison, Verdict::Overlapping) {
         out.push_str(
@@ -35,8 +37,8 @@ pub fn text(comparison: &Comparison) -> String {
         line(
             &mut out,
             format_args!(
-                "\ntoo few runs: ranking needs {RUNS_MIN} runs on each side; measure with --repeat \
-                 {RUNS_MIN}."
+                "\ntoo few runs: a single run shows no variance, so that the change may be chance;\nmeasure with \
+                 --repeat {RUNS_MIN} on both sides."
             ),
         );
     }
@@ -44,7 +46,14 @@ pub fn text(comparison: &Comparison) -> String {
 }
 
 fn write_case(out: &mut String, case: &CaseComparison) {
-    line(out, format_args!("\n{}", case.title()));
+    match &case.measured {
+        None => line(out, format_args!("\n{}", case.title())),
+        Some(measured) => {
+            out.push_str("\nDifferent things were measured:\n");
+            line(out, format_args!("  before  {}", measured.before));
+            line(out, format_args!("  after   {}", measured.after));
+        }
+    }
     if !case.differences.is_empty() {
         out.push_str("  not the same load on both sides:\n");
         differences(out, &case.differences);

@@ -135,8 +135,7 @@ impl<'a> Charts<'a> {
         if self.over_load.is_empty() {
             return;
         }
-        html.open("section", &[("class", "charts"), ("aria-labelledby", "over-load")]);
-        html.heading("h2", "over-load", "Over the load");
+        html.fold("over-load", "Over the load");
         write_script_needed(html);
         html.open("div", &[("class", "pair")]);
         for (number, chart) in self.over_load.iter().enumerate() {
@@ -144,7 +143,7 @@ impl<'a> Charts<'a> {
             html.raw("\n").open("figure", &[("class", "chart"), ("data-over-load", &number)]);
             html.element("figcaption", &[], chart.title).close("figure");
         }
-        html.close("div").close("section");
+        html.close("div").end_fold();
     }
 
     /// Writes the placeholders of the charts over time and the run selector.
@@ -152,8 +151,7 @@ impl<'a> Charts<'a> {
         if self.runs.is_empty() {
             return;
         }
-        html.open("section", &[("class", "charts"), ("aria-labelledby", "over-time")]);
-        html.heading("h2", "over-time", "Over time");
+        html.fold("over-time", "Over time");
         write_script_needed(html);
         html.raw(
             "<div class=\"chooser\" hidden><button type=\"button\" id=\"previous\" \
@@ -163,7 +161,7 @@ impl<'a> Charts<'a> {
              <details id=\"intervals\" hidden><summary>These figures as a table</summary>\
              <div class=\"scroll\" tabindex=\"0\"></div></details>",
         );
-        html.close("section");
+        html.end_fold();
     }
 }
 

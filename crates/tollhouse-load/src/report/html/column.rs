@@ -120,7 +120,16 @@ const fn column(
     title: &'static str,
 ) -> Column {
     let direction = shows.direction();
-    Column { head: Head { text: Cow::Borrowed(head), unit, title, class: "", direction }, shows }
+    Column {
+        head: Head {
+            text: Cow::Borrowed(head),
+            unit,
+            title: Cow::Borrowed(title),
+            class: "",
+            direction,
+        },
+        shows,
+    }
 }
 
 const QPS: Column =

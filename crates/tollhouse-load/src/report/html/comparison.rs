@@ -9,11 +9,11 @@ use super::headline;
 use super::markup::Html;
 use super::palette::Palette;
 use super::row::{BASELINE, Row, Spread, TARGET, percentile_of, subjects, usage_of};
-use super::table::{self, Cell, Direction, Group, Head, Line, Mark, Table};
+use super::table::{self, Cell, Direction, Group, Head, Line, Mark, OnPhones, Table};
 use crate::report::Warning;
 
 /// Subject compared with its peers, if present.
-const OURS: &str = "tollhouse";
+pub(super) const OURS: &str = "tollhouse";
 /// Percentiles that the comparison shows.
 const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
 /// Relative difference below which two intended rates count as equal load.
@@ -25,7 +25,7 @@ const fn head(
     title: &'static str,
     direction: Direction,
 ) -> Head {
-    Head { text: Cow::Borrowed(text), unit, title, class: "", direction }
+    Head { text: Cow::Borrowed(text), unit, title: Cow::Borrowed(title), class: "", direction }
 }
 
 /// Returns the baseline row for the load of `row`: with an equal name, or else with equal
@@ -110,9 +110,9 @@ pub(super) fn write_added(
             head("mean", "ms added", "", Direction::Lower),
         ],
         groups,
+        on_phones: OnPhones::Scrolls,
     };
-    html.open("section", &[("aria-labelledby", "added")]);
-    html.heading("h2", "added", "Compared with the upstream asked directly");
+    html.fold("added", "Compared with the upstream asked directly");
     table::write(html, &table);
     if is_closed {
         html.element(
@@ -123,7 +123,7 @@ pub(super) fn write_added(
              saturation.",
         );
     }
-    html.close("section");
+    html.end_fold();
 }
 
 fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
@@ -202,8 +202,7 @@ pub(super) fn write_peers(
     if groups.is_empty() {
         return;
     }
-    html.open("section", &[("aria-labelledby", "peers")]);
-    html.heading("h2", "peers", "Compared with the others");
+    html.fold("peers", "Compared with the others");
     table::write(html, &peers_table(groups));
     html.element(
         "p",
@@ -212,7 +211,7 @@ pub(super) fn write_peers(
          has three runs or more and their ranges do not overlap; ≈ where they overlap, so that the \
          difference may be chance. Without a sign there were too few runs to rank.",
     );
-    html.close("section");
+    html.end_fold();
 }
 
 fn peers_table(groups: Vec<Group>) -> Table {
@@ -231,6 +230,7 @@ fn peers_table(groups: Vec<Group>) -> Table {
             head("Memory", "", "Below 1: less memory", Direction::Lower),
         ],
         groups,
+        on_phones: OnPhones::Scrolls,
     }
 }
 
@@ -336,8 +336,7 @@ pub(super) fn write_published(
             .map(|(own, direct)| figure::percent(own.median / direct.median));
         line.cells.push(Cell::known(share));
     }
-    html.open("section", &[("aria-labelledby", "published")]);
-    html.heading("h2", "published", "Published figures, on other hardware");
+    html.fold("published", "Published figures, on other hardware");
     html.element(
         "p",
         &[],
@@ -346,11 +345,14 @@ pub(super) fn write_published(
          cases, may.",
     );
     table::write(html, &table);
-    html.close("section");
+    html.end_fold();
 }
 
 /// Returns the direct case with the source and concurrency of `row`.
-fn published_baseline<'r, 'a>(published: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
+pub(super) fn published_baseline<'r, 'a>(
+    published: &'r [Row<'a>],
+    row: &Row<'_>,
+) -> Option<&'r Row<'a>> {
     let is_baseline = |subject: &str| {
         subject.split(|character: char| !character.is_alphanumeric()).any(|word| word == BASELINE)
     };

@@ -9,7 +9,7 @@ use super::figure;
 use super::markup::Html;
 use super::palette::Palette;
 use super::row::{Percentile, Row, percentile_of, subjects, usage_of};
-use super::table::{self, Cell, Direction, Group, Head, Line, NameSpans, Table};
+use super::table::{self, Cell, Direction, Group, Head, Line, NameSpans, OnPhones, Table};
 use crate::distribution::Distribution;
 use crate::result::CaseResult;
 
@@ -19,11 +19,23 @@ const MESSAGES_MAX: usize = 3;
 const EXTRAS_MAX: usize = 12;
 
 const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit, title, class: "", direction: Direction::None }
+    Head {
+        text: Cow::Borrowed(text),
+        unit,
+        title: Cow::Borrowed(title),
+        class: "",
+        direction: Direction::None,
+    }
 }
 
 const fn words(text: &'static str, title: &'static str) -> Head {
-    Head { text: Cow::Borrowed(text), unit: "", title, class: "left", direction: Direction::None }
+    Head {
+        text: Cow::Borrowed(text),
+        unit: "",
+        title: Cow::Borrowed(title),
+        class: "left",
+        direction: Direction::None,
+    }
 }
 
 /// Groups lines by subject. Each row yields zero or more lines.
@@ -56,7 +68,10 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
     let table = Table {
         caption: "Latency from the intended start, and the time from sending",
         first_head: "Case",
-        headings: vec![("Schedule", 5), ("Latency, below it the time from sending", 5)],
+        headings: vec![
+            ("Schedule".into(), 5),
+            ("Latency, below it the time from sending".into(), 5),
+        ],
         heads: vec![
             head("Asked for", "1/s", "The mean rate of the schedule"),
             head("Sent and ended", "1/s", "Completed requests a second"),
@@ -70,11 +85,11 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
             head("max", "ms", pair),
         ],
         groups,
+        on_phones: OnPhones::Scrolls,
     };
-    html.open("section", &[("aria-labelledby", "schedule")]);
-    html.heading("h2", "schedule", "Was the schedule kept?");
+    html.fold("schedule", "Was the schedule kept?");
     table::write(html, &table);
-    html.close("section");
+    html.end_fold();
 }
 
 fn scheduled(row: &Row<'_>) -> Option<Line> {
@@ -134,11 +149,11 @@ pub(super) fn write_exchanges(html: &mut Html, rows: &[Row<'_>], palette: &Palet
             words("Failures", "By class, with the most frequent messages"),
         ],
         groups,
+        on_phones: OnPhones::Scrolls,
     };
-    html.open("section", &[("aria-labelledby", "exchanges")]);
-    html.heading("h2", "exchanges", "Requests, connections and failures");
+    html.fold("exchanges", "Requests, connections and failures");
     table::write(html, &table);
-    html.close("section");
+    html.end_fold();
 }
 
 fn exchanges(row: &Row<'_>) -> Line {
@@ -225,11 +240,11 @@ pub(super) fn write_processes(html: &mut Html, rows: &[Row<'_>], palette: &Palet
             head("Switches", "per request", "Context switches for a completed request"),
         ],
         groups,
+        on_phones: OnPhones::Scrolls,
     };
-    html.open("section", &[("aria-labelledby", "processes")]);
-    html.heading("h2", "processes", "What it cost");
+    html.fold("processes", "What it cost");
     table::write(html, &table);
-    html.close("section");
+    html.end_fold();
 }
 
 fn process(row: &Row<'_>, role: &str) -> Line {
@@ -278,8 +293,7 @@ pub(super) fn write_extras(
         let has_any = names.iter().any(|name| figure(name).is_some());
         if has_any { vec![line(row, names.iter().map(cell).collect())] } else { Vec::new() }
     };
-    html.open("section", &[("aria-labelledby", "extras")]);
-    html.heading("h2", "extras", "Further figures");
+    html.fold("extras", "Further figures");
     let table = Table {
         caption: "Further figures",
         first_head: "Case",
@@ -291,5 +305,5 @@ pub(super) fn write_extras(
         ..Table::default()
     };
     table::write(html, &table);
-    html.close("section");
+    html.end_fold();
 }

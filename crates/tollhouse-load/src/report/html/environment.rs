@@ -12,8 +12,7 @@ use crate::report::Report;
 
 /// Writes the section about machine, versions and command.
 pub(super) fn write(html: &mut Html, report: &Report) {
-    html.open("section", &[("aria-labelledby", "environment")]);
-    html.heading("h2", "environment", "Environment and how to repeat it");
+    html.fold("environment", "Environment and how to repeat it");
     if !report.command.is_empty() {
         html.open("div", &[("class", "command")]).open("pre", &[("tabindex", "0")]);
         html.element("code", &[("id", "command")], &shell_line(&report.command)).close("pre");
@@ -31,7 +30,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         html.open("pre", &[("tabindex", "0")]).element("code", &[], text).close("pre");
         html.close("details");
     }
-    html.close("section");
+    html.end_fold();
 }
 
 /// Returns the creation time of the report in UTC; empty if unknown.

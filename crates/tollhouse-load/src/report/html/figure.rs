@@ -35,6 +35,25 @@ pub(super) fn signed(difference: f64, text: fn(f64) -> String) -> String {
     }
 }
 
+/// Formats a share in percent with two digits, such as `4.2 %`, `16 %` or `−1.0 %`.
+pub(super) fn whole_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let sign = if percent < 0.0 { "−" } else { "" };
+    match percent.abs() {
+        size if !size.is_finite() => UNKNOWN.to_owned(),
+        size if size < 0.05 => "0 %".to_owned(),
+        size if size < 9.95 => format!("{sign}{size:.1} %"),
+        size => format!("{sign}{} %", count(size.round() as u64)),
+    }
+}
+
+/// Formats a relative difference in percent with its sign, such as `+54 %`.
+pub(super) fn change(difference: f64) -> String {
+    let text = whole_percent(difference);
+    let is_positive = difference > 0.0 && difference.is_finite() && text != "0 %";
+    if is_positive { format!("+{text}") } else { text }
+}
+
 /// Formats a number of cores with two decimals, the precision of sampling.
 pub(super) fn cores(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { UNKNOWN.to_owned() }
@@ -80,6 +99,10 @@ mod tests {
         assert_eq!(as_printed("2.000"), "2");
         assert_eq!(as_printed("0.110"), "0.110");
         assert_eq!(as_printed("1,000"), "1,000");
+        assert_eq!(
+            [0.54, -0.161, 0.0421, 0.0001, 12.5].map(change),
+            ["+54 %", "−16 %", "+4.2 %", "0 %", "+1,250 %"]
+        );
         assert_eq!(ratio(0.934), "0.93×");
         assert_eq!(ratio(0.996), "0.996×");
         assert_eq!(ratio(1_234.0), "1,234×");

@@ -4,7 +4,7 @@ use super::column::{Column, Layout, Names, Shows};
 use super::figure;
 use super::palette::Palette;
 use super::row::{Row, Spread, subjects};
-use super::table::{Group, Line, Mark, Table};
+use super::table::{Group, Line, Mark, OnPhones, Table};
 use super::warnings;
 use crate::report::{Severity, Warning};
 use crate::result::End;
@@ -35,9 +35,14 @@ pub(super) fn table(
     Table {
         caption: "Results by subject and case",
         first_head: layout.names.head(),
-        headings: headings.into_iter().filter(|(_, columns)| *columns > 0).collect(),
+        headings: headings
+            .into_iter()
+            .filter(|(_, columns)| *columns > 0)
+            .map(|(heading, columns)| (heading.into(), columns))
+            .collect(),
         heads,
         groups: subjects(rows).into_iter().map(group).collect(),
+        on_phones: OnPhones::Scrolls,
     }
 }
 

@@ -28,8 +28,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
         [OUTSIDE_PERCENT, 100.0 - OUTSIDE_PERCENT].map(|percent| row.times.percentile_ns(percent))
     });
     let Some(axis) = Axis::holding(ends.flatten().map(|value| value as f64)) else { return };
-    html.open("section", &[("aria-labelledby", "histograms")]);
-    html.heading("h2", "histograms", "Distribution of times");
+    html.fold("histograms", "Distribution of times");
     let mut text = String::from(
         "Share of requests over time in ms, on one logarithmic axis for all; bars are as high as the \
          fullest one of the same case. The fastest and the slowest thousandth may lie outside.",
@@ -44,7 +43,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     for (number, row) in known.iter().take(DRAWN_MAX).enumerate() {
         write_one(html, row, &axis, palette.class_of(row.subject), number);
     }
-    html.close("div").close("section");
+    html.close("div").end_fold();
 }
 
 fn write_one(html: &mut Html, row: &Row<'_>, axis: &Axis, colour: &str, number: usize) {

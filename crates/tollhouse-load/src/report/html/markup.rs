@@ -62,6 +62,17 @@ impl Html {
         self.element(tag, &[("id", id)], text)
     }
 
+    /// Opens a section that is folded behind its heading; [`end_fold`](Self::end_fold) closes it.
+    pub(super) fn fold(&mut self, id: &str, text: &str) -> &mut Self {
+        self.raw("\n").open("details", &[("class", "fold")]).open("summary", &[]);
+        self.element("h2", &[("id", id)], text).close("summary");
+        self.open("section", &[("aria-labelledby", id)])
+    }
+
+    pub(super) fn end_fold(&mut self) -> &mut Self {
+        self.close("section").close("details")
+    }
+
     /// Appends JSON data for the page's script. In JSON, `<` occurs only within strings, so that it
     /// can be escaped.
     pub(super) fn json(&mut self, id: &str, json: &str) -> &mut Self {

@@ -74,8 +74,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let reach = points().map(|(at, _)| at).fold(1.0, f64::max);
     let drawing = Drawing { times, reach };
 
-    html.open("section", &[("aria-labelledby", "spectrum")]);
-    html.heading("h2", "spectrum", "Percentile spectrum");
+    html.fold("spectrum", "Percentile spectrum");
     html.element("p", &[("class", "foot")], &explanation(rows, curves.len()));
     html.open("figure", &[("class", "drawing")]).open("div", &[("class", "scroll")]);
     drawing.open(html);
@@ -91,7 +90,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     html.close("svg").close("div");
     let drawn: Vec<usize> = curves.iter().map(|(place, ..)| *place).collect();
     write_legend(html, rows, &drawn, palette);
-    html.close("figure").close("section");
+    html.close("figure").end_fold();
 }
 
 fn explanation(rows: &[Row<'_>], drawn: usize) -> String {

@@ -13,10 +13,21 @@ pub(super) struct Table {
     pub(super) caption: &'static str,
     pub(super) first_head: &'static str,
     /// Headings that span several columns, with the number of columns; may be empty.
-    pub(super) headings: Vec<(&'static str, usize)>,
+    pub(super) headings: Vec<(Cow<'static, str>, usize)>,
     /// Headings of the columns after the first.
     pub(super) heads: Vec<Head>,
     pub(super) groups: Vec<Group>,
+    pub(super) on_phones: OnPhones,
+}
+
+/// Form of a table on narrow screens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum OnPhones {
+    /// The table scrolls sideways.
+    #[default]
+    Scrolls,
+    /// Each row is a card that names its cells by the titles of the headings.
+    Cards,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -25,7 +36,7 @@ pub(super) struct Head {
     /// Unit of the figures in the column.
     pub(super) unit: &'static str,
     /// Explanation of the column, shown as a tooltip.
-    pub(super) title: &'static str,
+    pub(super) title: Cow<'static, str>,
     /// CSS class of the column's cells.
     pub(super) class: &'static str,
     /// Direction in which values are better.
@@ -88,6 +99,16 @@ pub(super) struct Cell {
     pub(super) title: String,
     /// Sign beside the figure, such as that of the highest.
     pub(super) mark: Option<Mark>,
+    pub(super) validity: Validity,
+}
+
+/// Whether a figure may be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Validity {
+    #[default]
+    Valid,
+    /// A rule calls it invalid: struck through.
+    Invalid,
 }
 
 /// Sign beside a figure. Each has text or a symbol, because colour alone is not accessible.
@@ -185,7 +206,12 @@ pub(super) fn write(html: &mut Html, table: &Table) {
             ("aria-label", table.caption),
         ],
     );
-    html.open("table", &[]).element("caption", &[("class", "unseen")], table.caption);
+    let class = if table.on_phones == OnPhones::Cards { "cards" } else { "" };
+    html.open("table", &[("class", class)]).element(
+        "caption",
+        &[("class", "unseen")],
+        table.caption,
+    );
     write_heads(html, table);
     for group in &table.groups {
         let common = common_facts(group);
@@ -193,7 +219,7 @@ pub(super) fn write(html: &mut Html, table: &Table) {
         write_label(html, group, &common.join(" · "), table.heads.len() + 1);
         for line in &group.lines {
             let own = line.facts.iter().map(String::as_str).filter(|fact| !common.contains(fact));
-            write_line(html, line, &own.collect::<Vec<_>>().join(" · "), &table.heads);
+            write_line(html, line, &own.collect::<Vec<_>>().join(" · "), table);
         }
         html.close("tbody");
     }
@@ -213,7 +239,7 @@ fn write_heads(html: &mut Html, table: &Table) {
     html.open("tr", &[]);
     html.element("th", &[("scope", "col"), ("class", "left")], table.first_head);
     for head in &table.heads {
-        html.open("th", &[("scope", "col"), ("title", head.title), ("class", head.class)]);
+        html.open("th", &[("scope", "col"), ("title", &*head.title), ("class", head.class)]);
         html.text(&head.text);
         if !head.unit.is_empty() {
             html.raw(" ").element("span", &[("class", "unit")], head.unit);
@@ -261,16 +287,19 @@ fn write_label(html: &mut Html, group: &Group, facts: &str, columns: usize) {
     html.close("span").close("th").close("tr");
 }
 
-fn write_line(html: &mut Html, line: &Line, facts: &str, heads: &[Head]) {
+fn write_line(html: &mut Html, line: &Line, facts: &str, table: &Table) {
     // Invalid figures are struck through.
-    let is_invalid = matches!(line.doubt, Some(("invalid", ..)));
+    // In cards they are struck one by one, because a row has figures of several subjects.
+    let is_whole = table.on_phones == OnPhones::Scrolls;
+    let is_invalid = is_whole && matches!(line.doubt, Some(("invalid", ..)));
     let attributes: &[_] = if is_invalid { &[("class", "void")] } else { &[] };
     html.raw("\n").open("tr", attributes);
     if line.name_spans != NameSpans::Covered {
         write_name(html, line, facts);
     }
-    for (cell, head) in line.cells.iter().zip(heads) {
-        write_cell(html, cell, head.class);
+    for (cell, head) in line.cells.iter().zip(&table.heads) {
+        let name = if table.on_phones == OnPhones::Cards { &*head.title } else { "" };
+        write_cell(html, cell, head.class, name);
     }
     html.close("tr");
 }
@@ -294,10 +323,20 @@ fn write_name(html: &mut Html, line: &Line, facts: &str) {
     html.close("th");
 }
 
-fn write_cell(html: &mut Html, cell: &Cell, class: &str) {
+/// Writes a cell; `name` is shown beside it in a card.
+fn write_cell(html: &mut Html, cell: &Cell, class: &str, name: &str) {
     let mut attributes = Vec::new();
+    let is_absent = !name.is_empty() && cell.text == UNKNOWN;
+    let class = match cell.validity {
+        _ if is_absent => format!("{class} none"),
+        Validity::Invalid => format!("{class} void"),
+        Validity::Valid => class.to_owned(),
+    };
+    if !name.is_empty() {
+        attributes.push(("data-name", name));
+    }
     if !class.is_empty() {
-        attributes.push(("class", class));
+        attributes.push(("class", class.trim_start()));
     }
     if !cell.title.is_empty() {
         attributes.push(("title", cell.title.as_str()));

@@ -1,67 +1,95 @@
-//! Verdict at the top of the page: which subject has more throughput, by how much, and whether that
-//! may be quoted. A sentence compares two subjects over the cases that both ran under equal load.
-//! Nothing is averaged over cases; invalid results are left out and counted.
+//! Verdict at the top of the page: which subject is faster, in how many cases and by how much,
+//! beside what was published, and whether that may be quoted. A sentence compares two subjects over
+//! the cases that both ran under equal load. Nothing is averaged over cases; invalid results are
+//! left out and counted.
 
-use super::comparison::{Better, Verdict, baseline_of, gateways, verdict_of};
+use super::comparison::{OURS, baseline_of, gateways};
 use super::figure;
 use super::markup::Html;
 use super::row::{BASELINE, RUNS_TO_RANK_MIN, Row, Spread, percentile_of, rows, subjects};
+use super::tally::{Pair, Tally, range_percent};
+use super::{plugin_cost, published};
 use crate::report::{Report, Severity, Warning};
 
 /// Maximum number of comparisons in sentences; the table holds all.
 const SENTENCES_MAX: usize = 4;
 
 /// Writes the verdict's sentences.
-pub(super) fn write(html: &mut Html, rows: &[Row<'_>], doubts: &[Warning]) {
+pub(super) fn write(html: &mut Html, report: &Report, rows: &[Row<'_>]) {
     if rows.is_empty() {
         html.element("p", &[], "Nothing was measured.");
         return;
     }
-    let sentences = sentences(rows, doubts);
     html.raw("\n").open("section", &[("class", "verdict"), ("aria-label", "Verdict")]);
-    for (at, sentence) in sentences.iter().enumerate() {
+    let mut quoting = String::new();
+    for (at, sentence) in sentences(report, rows).iter().enumerate() {
         let class = if at == 0 { "first" } else { "further" };
-        html.open("p", &[("class", class)]).text(&sentence.text).raw(" ");
-        let class = if sentence.may_be_quoted.is_ok() { "quote good" } else { "quote bad" };
-        html.element("span", &[("class", class)], &sentence.quoting()).close("p");
+        html.open("p", &[("class", class)]).text(&unbroken(&sentence.text));
+        // The same reservation is not repeated after every sentence.
+        if quoting != sentence.quoting() {
+            quoting = sentence.quoting();
+            let class = if sentence.may_be_quoted.is_ok() { "quote good" } else { "quote bad" };
+            html.raw(" ").element("span", &[("class", class)], &quoting);
+        }
+        html.close("p");
     }
     html.close("section");
+}
+
+/// Keeps numbers and their percent signs on one line.
+fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }
 
 /// Returns the sentences for other report formats; none if there is only one subject.
 pub(in crate::report) fn verdict(report: &Report) -> Vec<Sentence> {
     let rows = rows(&report.results);
-    if subjects(&rows).len() < 2 { Vec::new() } else { sentences(&rows, &report.warnings) }
+    let is_alone = subjects(&rows).len() < 2 && report.published.is_empty();
+    if rows.is_empty() || is_alone { Vec::new() } else { sentences(report, &rows) }
 }
 
 /// Sentence that compares two subjects.
 pub(in crate::report) struct Sentence {
     pub(in crate::report) text: String,
-    /// Permission to quote the sentence; the error is the reason against it.
+    /// Permission to quote the sentence; the error is the reservation.
     pub(in crate::report) may_be_quoted: Result<(), String>,
 }
 
 impl Sentence {
     /// Returns the text on whether the sentence may be quoted.
     pub(in crate::report) fn quoting(&self) -> String {
-        match &self.may_be_quoted {
-            Ok(()) => "May be quoted.".to_owned(),
-            Err(reason) => format!("Not to be quoted: {reason}."),
-        }
+        self.may_be_quoted.as_ref().map_or_else(Clone::clone, |()| "May be quoted.".to_owned())
     }
 }
 
-fn sentences(rows: &[Row<'_>], doubts: &[Warning]) -> Vec<Sentence> {
+/// Returns the sentences, the most important first: the comparison that the suite is about, then
+/// those with peers, then what was published.
+fn sentences(report: &Report, rows: &[Row<'_>]) -> Vec<Sentence> {
+    let doubts = &report.warnings;
+    let theirs = super::row::rows(&report.published);
     let (ours, peers) = gateways(rows);
     let against = |peer: &&str| compared(rows, doubts, ours?, peer);
-    let told: Vec<Sentence> = peers.iter().filter_map(against).take(SENTENCES_MAX).collect();
-    if !told.is_empty() {
-        return told;
+    let peers: Vec<Sentence> = peers.iter().filter_map(against).take(SENTENCES_MAX).collect();
+    let mut told: Vec<Sentence> = match report.suite.as_deref() {
+        Some("api7") => plugin_cost::sentence(rows, &theirs, doubts).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let is_compared = !told.is_empty() || !peers.is_empty();
+    told.extend(peers);
+    let beside = published::sentence(report, rows, &theirs);
+    if !is_compared && beside.is_none() {
+        return fallback(rows, doubts, ours).into_iter().collect();
     }
+    told.extend(beside);
+    told
+}
+
+/// Returns what can be said without peers and published figures.
+fn fallback(rows: &[Row<'_>], doubts: &[Warning], ours: Option<&str>) -> Option<Sentence> {
     let subject = ours.or_else(|| subjects(rows).first().copied());
     let own = rows.iter().filter(|row| Some(row.subject) == subject && row.subject != BASELINE);
     let own: Vec<&Row<'_>> = own.collect();
-    beside_direct(rows, &own, doubts).or_else(|| alone(rows, doubts)).into_iter().collect()
+    beside_direct(rows, &own, doubts).or_else(|| alone(rows, doubts))
 }
 
 /// Whether a rule calls the row's figures invalid.
@@ -70,7 +98,7 @@ pub(super) fn is_invalid(row: &Row<'_>, doubts: &[Warning]) -> bool {
     doubts.iter().any(|doubt| doubt.severity == Severity::Invalid && doubt.about == about)
 }
 
-/// Compares Tollhouse's cases with those of a peer; cases that the peer lacks are left out.
+/// Compares our cases with those of a peer; cases that the peer lacks are left out.
 fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Option<Sentence> {
     let same = |row: &Row<'_>| {
         rows.iter().find(|other| {
@@ -83,77 +111,64 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
     let (valid, invalid): (Vec<_>, Vec<_>) = pairs
         .into_iter()
         .partition(|(own, other)| !is_invalid(own, doubts) && !is_invalid(other, doubts));
-    // In an open loop the rate is given, so that the tail is compared instead.
+    // In an open loop the rate is given, so that only the tail is compared.
     let is_open = valid.first().is_some_and(|(own, _)| own.first().open_loop);
-    let figure = |row: &Row<'_>| match is_open {
-        true => row.spread(|run| percentile_of(run.headline(), 99.0).known()),
-        false => row.throughput(),
+    let of = |figure: fn(&Row<'_>) -> Option<Spread>| -> Vec<Pair> {
+        let alike = valid.iter().filter(|(own, _)| own.first().open_loop == is_open);
+        alike
+            .filter_map(|(own, other)| Some(Pair { ours: figure(own)?, theirs: figure(other)? }))
+            .collect()
     };
-    let better = if is_open { Better::Lower } else { Better::Higher };
-    let known = valid.iter().filter(|(own, _)| own.first().open_loop == is_open);
-    let known: Vec<(Spread, Spread)> =
-        known.filter_map(|(own, other)| Some((figure(own)?, figure(other)?))).collect();
+    let (rates, tails) = (of(|row| row.throughput()), of(p99));
+    let (name, peer) = (called(ours), called(peer));
+    let known = if is_open { &tails } else { &rates };
     if known.is_empty() {
         return (!invalid.is_empty()).then(|| Sentence {
-            text: format!("{ours} beside {peer}: no case of both is valid."),
-            may_be_quoted: Err("every comparison rests on an invalid figure".to_owned()),
+            text: format!("{name} beside {peer}: every case of both is invalid."),
+            may_be_quoted: Err("Don’t quote: each comparison rests on an invalid figure.".into()),
         });
     }
-    let ratios = known.iter().map(|(own, other)| own.median / other.median);
-    let what =
-        if is_open { "99 % of the requests took" } else { "successful requests a second were" };
-    let text = format!(
-        "{ours} beside {peer}: {what} {} times {}{}.",
-        range(ratios.collect(), figure::number),
-        over_cases(known.len(), if is_open { "as long" } else { "as many" }),
-        standing(&known, better),
-    );
-    Some(Sentence { text, may_be_quoted: quotable(&known, invalid.len()) })
-}
-
-/// Formats the range of the values; a single value if both ends look alike.
-fn range(mut values: Vec<f64>, print: impl Fn(f64) -> String) -> String {
-    values.sort_by(f64::total_cmp);
-    let ends = values.first().zip(values.last()).map(|(low, high)| (print(*low), print(*high)));
-    match ends {
-        None => String::new(),
-        Some((low, high)) if low == high => low,
-        Some((low, high)) => format!("{low} to {high}"),
-    }
-}
-
-fn over_cases(cases: usize, compared: &str) -> String {
-    match cases {
-        1 => format!("{compared} in the one case of both"),
-        _ => format!("{compared} over {cases} cases"),
-    }
-}
-
-/// Formats the number of cases won, lost and undecided; empty if there are too few runs.
-fn standing(known: &[(Spread, Spread)], better: Better) -> String {
-    let count = |wanted: Verdict| {
-        known.iter().filter(|(own, other)| verdict_of(own, other, better) == wanted).count()
-    };
-    let (won, lost, equal) = (count(Verdict::Better), count(Verdict::Worse), count(Verdict::Equal));
-    let parts = [(won, "ahead in"), (lost, "behind in"), (equal, "within chance in")];
-    let parts = parts.into_iter().filter(|(cases, _)| *cases > 0);
-    let parts: Vec<String> = parts.map(|(cases, word)| format!("{word} {cases}")).collect();
-    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
-}
-
-fn quotable(known: &[(Spread, Spread)], invalid: usize) -> Result<(), String> {
-    let runs = known.iter().map(|(own, other)| own.runs.min(other.runs)).min().unwrap_or(0);
-    if runs < RUNS_TO_RANK_MIN {
-        let text = match runs {
-            0 | 1 => "one run says nothing of chance".to_owned(),
-            runs => format!("{runs} runs do not tell a difference from chance"),
+    let (rate, tail) = (Tally::from_rates(&rates), Tally::from_times(&tails));
+    let text = if is_open {
+        format!("At the same rates, {name}’s p99 is {} {peer}’s {}.", tail.than(), tail.cases())
+    } else {
+        let tail = match tail.total {
+            0 => String::new(),
+            total => format!("; p99 lower in {} of {total}", tail.ahead),
         };
-        return Err(text);
-    }
+        format!("{name} is {} {peer} {}{tail}.", rate.than(), rate.cases())
+    };
+    Some(Sentence { text, may_be_quoted: quotable(known, invalid.len()) })
+}
+
+fn p99(row: &Row<'_>) -> Option<Spread> {
+    row.spread(|run| percentile_of(run.headline(), 99.0).known())
+}
+
+/// Returns the name of a subject in a sentence.
+pub(super) fn called(subject: &str) -> &str {
+    if subject == OURS { "Tollhouse" } else { subject }
+}
+
+/// Returns whether comparisons may be quoted; the error names the reservation.
+pub(super) fn quotable(pairs: &[Pair], invalid: usize) -> Result<(), String> {
+    let runs = pairs.iter().map(|pair| pair.ours.runs.min(pair.theirs.runs)).min().unwrap_or(0);
+    repeated(runs)?;
     match invalid {
         0 => Ok(()),
-        1 => Err("one further case is invalid and left out".to_owned()),
-        cases => Err(format!("{cases} further cases are invalid and left out")),
+        1 => Err("One further case is invalid and left out.".to_owned()),
+        cases => Err(format!("{cases} further cases are invalid and left out.")),
+    }
+}
+
+/// Returns the reservation against figures of so few runs.
+pub(super) fn repeated(runs: usize) -> Result<(), String> {
+    match runs {
+        0 | 1 => Err("A single run shows no variance: treat as indicative.".to_owned()),
+        runs if runs < RUNS_TO_RANK_MIN => {
+            Err(format!("{runs} runs show too little variance: treat as indicative."))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -164,24 +179,23 @@ fn beside_direct(rows: &[Row<'_>], own: &[&Row<'_>], doubts: &[Warning]) -> Opti
         pairs.partition(|(row, direct)| !is_invalid(row, doubts) && !is_invalid(direct, doubts));
     // Open loops are left out, because their rate is given and says nothing about capacity.
     let known = valid.iter().filter(|(row, _)| !row.first().open_loop);
-    let known: Vec<(Spread, Spread)> =
-        known.filter_map(|(row, direct)| Some((row.throughput()?, direct.throughput()?))).collect();
+    let known: Vec<Pair> = known
+        .filter_map(|(row, direct)| {
+            Some(Pair { ours: row.throughput()?, theirs: direct.throughput()? })
+        })
+        .collect();
     let first = own.first()?;
     if known.is_empty() {
         return None;
     }
-    let shares = known.iter().map(|(row, direct)| row.median / direct.median);
-    let share = range(shares.collect(), figure::percent);
-    let cases = if known.len() == 1 {
-        "in one case".to_owned()
-    } else {
-        format!("over {} cases", known.len())
-    };
+    let share = range_percent(known.iter().map(|pair| pair.ours.median / pair.theirs.median));
+    let cases = if known.len() == 1 { "case" } else { "cases" };
     Some(Sentence {
         text: format!(
-            "{} passes on {share} of what the upstream answers when it is asked directly, {cases}; no other \
-             gateway was measured beside it.",
-            first.subject
+            "{} reaches {share} of the upstream’s direct throughput in {} {cases}. No other gateway was \
+             measured beside it.",
+            called(first.subject),
+            known.len()
         ),
         may_be_quoted: quotable(&known, invalid.len()),
     })
@@ -194,22 +208,24 @@ fn alone(rows: &[Row<'_>], doubts: &[Warning]) -> Option<Sentence> {
     let asked = row.first().intended_rate.map_or_else(String::new, |asked| {
         format!(", where {} were asked for", figure::number(asked))
     });
+    let tail = match percentile_of(&row.times, 99.0).known() {
+        Some(p99) => format!(", p99 {}", figure::time(p99)),
+        None => String::new(),
+    };
     let whole = match rows.len() {
         1 => String::new(),
-        cases => format!(" It is the first of {cases} cases; they are in the table."),
+        cases => format!(" It is the first of {cases} cases; the table has them all."),
     };
-    let others = "Nothing was measured beside it.";
-    let reason = match rate.runs {
-        _ if is_invalid(row, doubts) => Err("a rule calls the case invalid".to_owned()),
-        runs if runs < RUNS_TO_RANK_MIN => Err("one run says nothing of chance".to_owned()),
-        _ => Ok(()),
+    let reservation = match is_invalid(row, doubts) {
+        true => Err("Don’t quote: a rule calls the case invalid.".to_owned()),
+        false => repeated(rate.runs),
     };
     Some(Sentence {
         text: format!(
-            "{}: {} successful requests a second{asked}. {others}{whole}",
+            "{}: {} successful requests/s{asked}{tail}. Nothing was measured beside it.{whole}",
             row.title(),
             figure::number(rate.median)
         ),
-        may_be_quoted: reason,
+        may_be_quoted: reservation,
     })
 }

@@ -1,8 +1,9 @@
 //! Warnings, between verdict and figures: most severe first, each severity folded behind its count,
-//! in words and signs as well as colours. Missed thresholds are always visible.
+//! in words and signs as well as colours.
+
+use tollhouse_stdx::plural;
 
 use super::markup::Html;
-use super::row::title;
 use crate::report::{Report, Severity, Warning};
 
 /// Number of warnings of one rule shown before the rest is folded.
@@ -10,19 +11,35 @@ const OPEN_MAX: usize = 2;
 
 /// Writes the section, if there are warnings: their number by severity, each list behind its count.
 pub(super) fn write(html: &mut Html, report: &Report) {
-    write_missed(html, report);
     if report.warnings.is_empty() {
         return;
     }
     let kinds = kinds(&report.warnings);
-    html.open("section", &[("class", "warnings"), ("aria-labelledby", "warnings")]);
-    html.heading("h2", "warnings", "Before you quote a number");
+    let counts: Vec<String> = [Severity::Invalid, Severity::Caution, Severity::Note]
+        .into_iter()
+        .filter_map(|severity| counted(&report.warnings, severity))
+        .collect();
+    html.raw("\n").open("details", &[("class", "fold warnings")]).open("summary", &[]);
+    html.element("h2", &[("id", "warnings")], "Before you quote a number");
+    html.element("small", &[], &counts.join(" · ")).close("summary");
+    html.open("section", &[("aria-labelledby", "warnings")]);
     for severity in [Severity::Invalid, Severity::Caution, Severity::Note] {
         let from = kinds.partition_point(|kind| kind[0].severity > severity);
         let to = kinds.partition_point(|kind| kind[0].severity >= severity);
         write_folded(html, severity, &kinds[from..to]);
     }
-    html.close("section");
+    html.end_fold();
+}
+
+/// Returns the number of warnings of a severity, such as `4 cautions`; `None` without any.
+fn counted(warnings: &[Warning], severity: Severity) -> Option<String> {
+    let count = warnings.iter().filter(|warning| warning.severity == severity).count();
+    let noun = match severity {
+        Severity::Invalid => return (count > 0).then(|| format!("✖ {count} invalid")),
+        Severity::Caution => "caution",
+        Severity::Note => "note",
+    };
+    (count > 0).then(|| plural::counted(count, noun))
 }
 
 fn write_folded(html: &mut Html, severity: Severity, kinds: &[Vec<&Warning>]) {
@@ -33,7 +50,7 @@ fn write_folded(html: &mut Html, severity: Severity, kinds: &[Vec<&Warning>]) {
     let (class, word) = sign(severity);
     let what = match severity {
         Severity::Invalid => "must not be quoted; struck through below",
-        Severity::Caution => "mean less than they seem",
+        Severity::Caution => "read these before comparing",
         Severity::Note => "worth knowing",
     };
     html.raw("\n").open("details", &[("class", class)]).open("summary", &[]);
@@ -95,27 +112,4 @@ fn write_one(html: &mut Html, warning: &Warning) {
     }
     html.text(&warning.message).raw(" ");
     html.element("code", &[("class", "rule")], &warning.rule).close("p");
-}
-
-fn write_missed(html: &mut Html, report: &Report) {
-    let missed: Vec<(&str, &str, &str)> = report
-        .results
-        .iter()
-        .flat_map(|result| {
-            let names = (result.subject.as_str(), result.name.as_str());
-            result.missed_thresholds.iter().map(move |missed| (names.0, names.1, missed.as_str()))
-        })
-        .collect();
-    if missed.is_empty() {
-        return;
-    }
-    html.open("section", &[("class", "warnings"), ("aria-labelledby", "thresholds")]);
-    html.heading("h2", "thresholds", "Thresholds missed").open("ul", &[]);
-    for (subject, name, text) in missed {
-        html.open("li", &[("class", "invalid")]);
-        html.element("span", &[("class", "sign")], "✖ missed").open("div", &[]);
-        html.element("b", &[], &title(subject, name)).raw(" ").text(text);
-        html.close("div").close("li");
-    }
-    html.close("ul").close("section");
 }

@@ -98,24 +98,46 @@ fn golden(text: &str, expected: &str) {
 
 #[test]
 fn a_closed_loop_is_printed_in_full() {
-    golden(&render(&report(vec![closed()]), Paint::Plain), include_str!("testdata/closed.txt"));
+    golden(
+        &render(&report(vec![closed()]), Paint::Plain, Detail::Full),
+        include_str!("testdata/closed.txt"),
+    );
 }
 
 #[test]
 fn an_open_loop_shows_corrected_beside_uncorrected() {
-    golden(&render(&report(vec![open()]), Paint::Plain), include_str!("testdata/open.txt"));
+    golden(
+        &render(&report(vec![open()]), Paint::Plain, Detail::Full),
+        include_str!("testdata/open.txt"),
+    );
 }
 
 #[test]
 fn several_results_are_a_table() {
     let again = CaseResult { repetition: 2, end: End::Interrupted, ..closed() };
-    let text = render(&report(vec![closed(), again, open()]), Paint::Plain);
+    let text = render(&report(vec![closed(), again, open()]), Paint::Plain, Detail::Full);
     golden(&text, include_str!("testdata/several.txt"));
 }
 
 #[test]
+fn warnings_in_brief_take_three_lines_at_most() {
+    let text = render(&report(vec![open()]), Paint::Plain, Detail::Brief);
+    let expected = "
+
+1 invalid figure, 1 note (--verbose shows them)
+  INVALID  tollhouse, 600 connections: 600 connections, but 100.0/s × 15.0 ms …
+";
+    assert!(text.ends_with(expected), "{text}");
+    let mut many = report(vec![open()]);
+    many.warnings = std::iter::repeat_n(many.warnings[1].clone(), 9).collect();
+    let text = render(&many, Paint::Plain, Detail::Brief);
+    let at = text.find("9 invalid figures").expect("the number");
+    assert_eq!(text[at..].lines().count(), 3, "{text}");
+}
+
+#[test]
 fn an_empty_report_says_so() {
-    let text = render(&Report::default(), Paint::Plain);
+    let text = render(&Report::default(), Paint::Plain, Detail::Full);
     assert_eq!(text, "tollhouse bench\n\nNo case was measured.\n");
 }
 
@@ -160,17 +182,16 @@ fn a_suite_with_peers_says_how_much_more_it_answers_than_each() {
         of("nginx", 100.0),
         of("haproxy", 150.0),
     ];
-    let text = render(&report(results), Paint::Plain);
+    let text = render(&report(results), Paint::Plain, Detail::Full);
     assert!(text.contains("\n  600 connections: 1.20 × nginx, 0.80 × haproxy\n"), "{text}");
     assert_eq!(text.matches(" × ").count() - text.matches("/s × ").count(), 2, "{text}");
     let verdict = "
 Verdict
-  tollhouse beside nginx: successful requests a second were 1.200 times as many
-  in the one case of both.
-    Not to be quoted: one run says nothing of chance.
-  tollhouse beside haproxy: successful requests a second were 0.800 times as
-  many in the one case of both.
-    Not to be quoted: one run says nothing of chance.
+  Tollhouse is faster than nginx in the only case (+20 %); p99 lower in 0 of 1.
+    A single run shows no variance: treat as indicative.
+  Tollhouse is slower than haproxy in the only case (−20 %); p99 lower in 0 of
+  1.
+    A single run shows no variance: treat as indicative.
 ";
     assert!(text.ends_with(verdict), "{text}");
 }
@@ -185,13 +206,14 @@ fn a_verdict_on_runs_enough_may_be_quoted() {
     };
     let runs = (1..=3).flat_map(|run| [of("tollhouse", 120.0, run), of("nginx", 100.0, run)]);
     let report = Report { warnings: Vec::new(), ..report(runs.collect()) };
-    let text = render(&report, Paint::Plain);
-    assert!(text.ends_with("(ahead in 1).\n    May be quoted.\n"), "{text}");
+    let text = render(&report, Paint::Plain, Detail::Full);
+    let sentence = "Tollhouse is faster than nginx in the only case (+20 %)";
+    assert!(text.contains(sentence) && text.ends_with("\n    May be quoted.\n"), "{text}");
 }
 
 #[test]
 fn no_line_of_a_warning_is_wider_than_a_terminal() {
-    let text = render(&report(vec![closed()]), Paint::Plain);
+    let text = render(&report(vec![closed()]), Paint::Plain, Detail::Full);
     let warnings = text.split("Warnings").nth(1).expect("there are warnings");
     assert!(warnings.lines().all(|line| line.chars().count() <= WIDTH), "{warnings}");
 }

@@ -1,4 +1,4 @@
-//! `tollhouse bench compare`: compares two results.
+//! `tollhouse bench compare`: compares results with a first one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report;
-use tollhouse_load::report::compare::{compare, text};
+use tollhouse_load::report::compare::{Comparison, compare, text};
 
 use super::terminal;
 
@@ -19,25 +19,36 @@ pub struct CompareArguments {
     /// The result before, as `--json` wrote it.
     #[arg(value_name = "BEFORE.json")]
     before: PathBuf,
-    /// The result after.
-    #[arg(value_name = "AFTER.json")]
-    after: PathBuf,
+    /// The results to compare with it.
+    #[arg(value_name = "AFTER.json", required = true)]
+    after: Vec<PathBuf>,
     /// Exit with 1 when a figure is worse by more than this, such as `5%`, and chance does not explain
     /// it. Both sides need `--repeat 3` for that.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     threshold: Option<f64>,
 }
 
-/// Prints the comparison of two result files.
+/// Prints the comparison of each later result with the first.
 ///
 /// # Errors
 /// If a file cannot be read or is not a result.
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     let before = report::load(&arguments.before)?;
-    let after = report::load(&arguments.after)?;
-    let comparison = compare(&before, &after);
-    terminal::print(&text(&comparison))?;
-    let Some(share) = arguments.threshold else { return Ok(ExitCode::SUCCESS) };
+    let mut is_worse = false;
+    for (place, path) in arguments.after.iter().enumerate() {
+        let comparison = compare(&before, &report::load(path)?);
+        let gap = if place == 0 { "" } else { "\n" };
+        terminal::print(&format!("{gap}{}", text(&comparison)))?;
+        if let Some(share) = arguments.threshold {
+            terminal::print(&losses(&comparison, share))?;
+            is_worse |= !comparison.regressions(share).is_empty();
+        }
+    }
+    Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
+}
+
+/// Lists the figures that are worse by more than a share.
+fn losses(comparison: &Comparison, share: f64) -> String {
     let mut lines = String::new();
     for (word, found) in
         [("worse", comparison.regressions(share)), ("perhaps worse", comparison.suspicions(share))]
@@ -51,9 +62,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
             ));
         }
     }
-    terminal::print(&lines)?;
-    let is_worse = !comparison.regressions(share).is_empty();
-    Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
+    lines
 }
 
 /// Parses `5%` or `5` as the share 0.05.

@@ -7,6 +7,7 @@ use tollhouse_load::case::Threshold;
 use tollhouse_load::error::BenchError;
 use tollhouse_load::file;
 use tollhouse_load::plan::{Plan, REPEAT_MAX};
+use tollhouse_load::report::text::Detail;
 use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus};
 use tollhouse_load::resource::Watched;
 
@@ -76,6 +77,9 @@ pub struct OutputArguments {
     /// Print only errors: no progress, no text.
     #[arg(short, long)]
     quiet: bool,
+    /// Print all warnings in full, not only the gravest.
+    #[arg(long, conflicts_with = "quiet")]
+    verbose: bool,
 }
 
 impl OutputArguments {
@@ -99,6 +103,11 @@ impl OutputArguments {
         let files = [&self.json, &self.html, &self.csv, &self.prometheus];
         let names = files.into_iter().flatten().map(|path| path.display().to_string());
         terminal::print(&format!("\nwritten: {}\n", names.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// Returns how the text shows warnings.
+    pub fn warning_detail(&self) -> Detail {
+        if self.verbose { Detail::Full } else { Detail::Brief }
     }
 
     pub fn is_quiet(&self) -> bool {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report::paint::Paint;
-use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus, text};
+use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus, summary, text};
 use tollhouse_load::{honesty, published};
 
 use super::terminal;
@@ -49,6 +49,8 @@ enum Format {
     Hgrm,
     /// Prometheus' text format.
     Prometheus,
+    /// Figures of each case as JSON, without histograms and series.
+    Summary,
 }
 
 /// A report published by another project.
@@ -133,12 +135,15 @@ enum Detail {
 fn render(report: &Report, format: Format, detail: Detail, paint: Paint) -> String {
     match format {
         Format::Text if detail == Detail::Full => text::render_full(report, paint),
-        Format::Text => text::render(report, paint),
+        Format::Text => text::render(report, paint, text::Detail::Full),
         Format::Html => html::render(report),
         Format::Json => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",
         Format::Csv => csv::text(report),
         Format::Hgrm => report.results.iter().map(|result| hgrm::text(result.headline())).collect(),
         Format::Prometheus => prometheus::text(report),
+        Format::Summary => {
+            serde_json::to_string(&summary::summarize(report)).unwrap_or_default() + "\n"
+        }
     }
 }
 

@@ -26,6 +26,10 @@ Examples:
   tollhouse bench suite shenyu --peers shenyu              beside ShenYu's own gateway, which is started
   tollhouse bench suite shenyu --peers shenyu=http://127.0.0.1:9195/ --upstream-port 8188
                                                            beside one that runs and leads to port 8188
+  tollhouse bench suite shenyu --peers shenyu=/opt/apache-shenyu-2.6.0-bootstrap-bin
+                                                           beside a release of ShenYu
+  tollhouse bench suite polaris --peers polaris=/opt/polaris/polaris-server
+                                                           beside Polaris' own server
   tollhouse bench suite polaris --target 10.0.0.5:8091
 
 Everything that a suite needs is started on loopback, on cores of its own where there are two or
@@ -48,9 +52,10 @@ pub struct SuiteArguments {
     /// Measure for seconds only: a check that everything starts and ends.
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     glance: bool,
-    /// Also measure these peers: nginx, haproxy, shenyu (its gateway 2.4.3, assembled by Maven, as
-    /// shipped and with keep-alive), or NAME=URL for a running gateway that leads to
-    /// --upstream-port.
+    /// Also measure these peers: nginx; haproxy; shenyu (its gateway 2.4.3, assembled by Maven, as
+    /// shipped and with keep-alive); shenyu=PATH of a bootstrap's jar or unpacked release;
+    /// NAME=URL for a running gateway that leads to --upstream-port. For the suite polaris:
+    /// polaris=PATH of polaris-server in an unpacked release, or polaris=HOST:PORT.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Peer>,
     /// Port of the upstream, for a peer that already leads to it; a free port by default.

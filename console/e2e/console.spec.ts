@@ -140,7 +140,7 @@ test('one field of the form is one line of the review, and the store differs in 
   await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
   await expect(page.getByLabel('count', { exact: true })).toHaveValue('$http_x_limit')
   await page.getByLabel('time_window', { exact: true }).fill('30')
-  await expect(page.getByText('The gateway would take this.')).toBeVisible()
+  await expect(page.getByText('Valid', { exact: true })).toBeVisible()
   await page.keyboard.press('Control+s')
   await expect(page.locator('.diff .gone')).toHaveText(/"time_window": 60/)
   await expect(page.locator('.diff .new')).toHaveText(/"time_window": 30/)

@@ -93,7 +93,7 @@ test('what a logger writes and what a workflow does are edited field by field', 
 test('who comes from the page of a route edits its plugins by their forms', async ({ page, gateway }) => {
   await gateway.call('PUT', '/apisix/admin/routes/from-page', { uri: '/from-page', plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/from-page')
-  await expect(page.getByRole('list', { name: 'Way of a request' })).toContainText('access')
+  await expect(page.getByRole('list', { name: 'Request path' })).toContainText('access')
   await page.getByRole('link', { name: 'Edit' }).click()
   await expect(page.getByLabel('time_window', { exact: true })).toHaveValue('60')
   await expect(page.locator('[data-raw]')).toHaveCount(0)

@@ -125,7 +125,7 @@ test('letters are switched off, and the focus comes back from what is closed', a
   await expect(page.getByRole('heading', { level: 1, name: 'Overview', includeHidden: true })).toHaveCount(1)
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'admin (admin)' }).click()
-  await page.getByRole('menuitem', { name: 'Keys' }).click()
+  await page.getByRole('menuitem', { name: 'Keyboard shortcuts' }).click()
   await letters.click()
   await page.keyboard.press('Escape')
   await expect(letters).toHaveCount(0)

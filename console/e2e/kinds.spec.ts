@@ -9,7 +9,7 @@ const MADE: Record<string, { id: string; name: string; make: (page: Page) => Pro
   consumer_groups: {
     id: 'gold', name: 'Gold', field: 'desc', next: 'who pay',
     make: async (page) => {
-      await page.getByLabel('Id of the new object').fill('gold')
+      await page.getByLabel(/^ID/).fill('gold')
       await page.getByLabel('name', { exact: true }).fill('Gold')
     },
   },
@@ -27,7 +27,7 @@ const MADE: Record<string, { id: string; name: string; make: (page: Page) => Pro
   protos: {
     id: 'shop-orders', name: 'Protos of orders', field: 'desc', next: 'of the shop',
     make: async (page) => {
-      await page.getByLabel('Id of the new object').fill('shop-orders')
+      await page.getByLabel(/^ID/).fill('shop-orders')
       await page.getByLabel('name', { exact: true }).fill('Protos of orders')
       await page.getByLabel('content', { exact: true }).fill(PROTO)
     },
@@ -36,7 +36,7 @@ const MADE: Record<string, { id: string; name: string; make: (page: Page) => Pro
     id: 'aws/shop', name: 'aws/shop', field: 'access_key_id', next: 'AKIA2',
     make: async (page) => {
       await page.getByLabel('Manager').selectOption('aws')
-      await page.getByLabel('Id of the new object').fill('shop')
+      await page.getByLabel(/^ID/).fill('shop')
       await page.getByLabel('access_key_id', { exact: true }).fill('AKIA1')
       await page.getByLabel('secret_access_key', { exact: true }).fill('hush-aws')
     },
@@ -112,20 +112,20 @@ test('who uses an object is told of groups, configs, protos, certificates and se
   await gateway.call('PUT', '/apisix/admin/consumers', { username: 'grouped', group_id: 'silver', plugins: { 'key-auth': { key: '$secret://vault/used/grouped/key' } } })
   await gateway.call('PUT', '/apisix/admin/routes/transcoding', { uri: '/transcoding', plugin_config_id: 'shared', plugins: { 'grpc-transcode': { proto_id: 'used', service: 'shop.Orders', method: 'Get' } }, upstream: { ...upstream, scheme: 'grpc' } })
   await signIn(page, gateway)
-  const uses: [string, string, boolean][] = [['consumer_groups/silver', 'Consumers grouped', true], ['plugin_configs/shared', 'Routes transcoding', true], ['protos/used', 'Routes transcoding', true], ['secrets/vault%2Fused', 'Consumers grouped', false]]
+  const uses: [string, string, boolean][] = [['consumer_groups/silver', 'consumer grouped', true], ['plugin_configs/shared', 'route transcoding', true], ['protos/used', 'route transcoding', true], ['secrets/vault%2Fused', 'consumer grouped', false]]
   for (const [path, user, isKept] of uses) {
     await page.goto(`${gateway.admin}/ui/objects/${path}`)
     const places = page.getByRole('region', { name: 'Used by' })
     await expect(places.getByRole('link', { name: user })).toBeVisible()
     await page.getByRole('button', { name: 'Delete' }).click()
-    await expect(page.getByRole('dialog')).toContainText(isKept ? 'keeps it from being deleted' : 'will go without')
+    await expect(page.getByRole('dialog')).toContainText(isKept ? 'It cannot be deleted' : 'will continue without it')
     await page.keyboard.press('Escape')
     await places.getByRole('link', { name: user }).click()
     await expect(page.getByRole('heading', { level: 1, name: user.split(' ')[1] as string })).toBeVisible()
   }
   // And the way there.
   await page.goto(`${gateway.admin}/ui/objects/consumers/grouped`)
-  for (const used of ['Consumer groups silver', 'Secrets vault/used']) await expect(page.getByRole('link', { name: used })).toBeVisible()
+  for (const used of ['consumer group silver', 'secret manager vault/used']) await expect(page.getByRole('link', { name: used })).toBeVisible()
   for (const path of ['consumers/grouped', 'routes/transcoding', 'consumer_groups/silver', 'plugin_configs/shared', 'protos/used', 'secrets/vault/used']) await gateway.call('DELETE', `/apisix/admin/${path}`)
 })
 
@@ -237,7 +237,7 @@ test('what is new takes the place of nothing that is there', async ({ page, gate
   await gateway.call('PUT', '/apisix/admin/upstreams/taken', { desc: 'first', nodes: { [gateway.origin]: 1 } })
   await gateway.call('PUT', '/apisix/admin/consumers', { username: 'taken', desc: 'first' })
   await signIn(page, gateway, ADMIN, '/ui/new/upstreams')
-  await page.getByLabel('Id of the new object').fill('taken')
+  await page.getByLabel(/^ID/).fill('taken')
   await page.getByLabel('desc', { exact: true }).fill('second')
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Save' }).click()

@@ -39,7 +39,7 @@ test('words of a filter are chips that take themselves away', async ({ page }) =
     await expect(rows).toHaveCount(1)
     await expect(page.getByRole('button', { name: 'Switched off' })).toHaveAttribute('aria-pressed', 'true')
     await page.getByRole('button', { name: 'Remove the filter plugin:cors' }).click()
-    await expect(page.getByRole('textbox', { name: /Id, name/ })).toHaveValue('status:off')
+    await expect(page.getByRole('textbox', { name: /ID, name/ })).toHaveValue('status:off')
     await page.getByRole('button', { name: 'Switched off' }).click()
     await expect(rows).toHaveCount(2)
     await page.getByRole('button', { name: 'With a problem' }).click()

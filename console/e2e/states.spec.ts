@@ -24,7 +24,7 @@ test('the overview opens with its past, and load moves it', async ({ page, gatew
   await signIn(page, gateway)
   // What was before the page was opened is in its charts at once.
   await expect(page.getByText('No request in the last 15 minutes.')).toHaveCount(0)
-  const sentence = page.getByText(/^Now .* a second/).first()
+  const sentence = page.getByText(/^Now .*\/s/).first()
   await expect(sentence).toBeVisible()
   const before = await sentence.textContent()
   for (let count = 0; count < 400; count += 1) await fetch(`${gateway.plane}/load`)

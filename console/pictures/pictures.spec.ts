@@ -66,9 +66,9 @@ test('the tour', async ({ page, violations }) => {
       await shot(DOCS, 'console-requests', '/ui/requests')
       await shot(DOCS, 'console-explain', `/ui/explain?url=${encodeURIComponent('http://shop.example.com/orders/7')}`)
       await shot(DOCS, 'console-route', '/ui/objects/routes/orders-v1', async (it) => {
-        await it.getByRole('list', { name: 'Way of a request' }).getByText('2 nodes').waitFor()
-        await it.getByRole('list', { name: 'Way of a request' }).getByText('prometheus').waitFor()
-        await it.getByText('Nothing names it.').waitFor()
+        await it.getByRole('list', { name: 'Request path' }).getByText('2 nodes').waitFor()
+        await it.getByRole('list', { name: 'Request path' }).getByText('prometheus').waitFor()
+        await it.getByText('Not used by any object.').waitFor()
       })
       await shot(DOCS, 'console-form', '/ui/objects/services/shop/edit', (it) => it.getByLabel('time_window', { exact: true }).waitFor())
       await shot(DOCS, 'console-changes', '/ui/changes')

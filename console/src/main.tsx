@@ -1,6 +1,10 @@
 /** Where the page begins: providers around the router. Screens are in `routes.tsx`. */
 import './ui/mantine.css'
+import './ui/tokens.css'
 import './ui/base.css'
+import './ui/frame.css'
+import './ui/table.css'
+import './chart/chart.css'
 import { MantineProvider } from '@mantine/core'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
@@ -9,6 +13,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { ApiError } from './api/client'
 import { Gate } from './ui/gate'
+import { applyDensity } from './ui/layout'
 import { theme } from './ui/theme'
 import { router } from './routes'
 import { initialLanguage, loadWords, WordsProvider } from './words/words'
@@ -27,6 +32,7 @@ const queries = new QueryClient({
   },
 })
 
+applyDensity()
 const language = initialLanguage()
 const first = { language, words: await loadWords(language) }
 

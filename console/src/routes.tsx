@@ -33,7 +33,7 @@ export interface ObjectSearch { q?: string; page?: number; sort?: string; proble
 export interface ShenyuSearch { q?: string; page?: number; in?: string }
 /** `of` is what a new object is of, where that comes before its id. */
 export interface EditorSearch { view?: EditorView; of?: string }
-export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
+export interface RequestSearch { q?: string; code?: string; status?: string; route?: string; page?: number }
 export interface ChangeSearch { kind?: string; id?: string; actor?: string; way?: string; before?: number }
 export interface InstanceSearch { tab?: 'aliases' | 'events'; q?: string; page?: number; sort?: string }
 export interface RuleSearch { kind?: string; service?: string; q?: string; page?: number; sort?: string }
@@ -51,7 +51,7 @@ const requests = createRoute({
   getParentRoute: () => root,
   path: '/requests',
   validateSearch: (raw: Record<string, unknown>): RequestSearch => ({
-    q: text(raw.q), code: text(raw.code), status: text(raw.status), route: text(raw.route),
+    q: text(raw.q), code: text(raw.code), status: text(raw.status), route: text(raw.route), page: page(raw.page),
   }),
   component: lazyRouteComponent(() => import('./features/requests/screen'), 'Requests'),
   staticData: { places: [{ section: 'watch', title: (words) => words.requests, key: 'q' }] },
@@ -70,7 +70,7 @@ const explain = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
-  validateSearch: (raw: Record<string, unknown>): { q?: string } => ({ q: text(raw.q) }),
+  validateSearch: (raw: Record<string, unknown>): { q?: string; page?: number } => ({ q: text(raw.q), page: page(raw.page) }),
   component: lazyRouteComponent(() => import('./features/nodes/screen'), 'Nodes'),
   staticData: { places: [{ section: 'watch', title: (words) => words.nodes, key: 'n' }] },
 })
@@ -124,6 +124,7 @@ const ofObject = {
 
 /** Kinds with a list in the navigation; certificates have a screen of their own. */
 const OBJECTS = KINDS.filter((kind) => kind !== 'ssls')
+const RARE: Kind[] = ['consumer_groups', 'plugin_configs', 'global_rules', 'plugin_metadata', 'stream_routes', 'protos', 'secrets']
 const OBJECT_KEYS: Partial<Record<Kind, string>> = { routes: 'r', services: 's', upstreams: 'u', consumers: 'c' }
 
 const objects = createRoute({
@@ -132,7 +133,7 @@ const objects = createRoute({
   params,
   validateSearch: list,
   component: lazyRouteComponent(() => import('./features/objects/list'), 'ObjectList'),
-  staticData: { places: OBJECTS.map((kind) => ({ section: 'gateway', title: (words) => words[kind], key: OBJECT_KEYS[kind], to: `/objects/${kind}` })) },
+  staticData: { places: OBJECTS.map((kind) => ({ section: 'gateway', title: (words) => words[kind], key: OBJECT_KEYS[kind], to: `/objects/${kind}`, isRare: RARE.includes(kind) })) },
 })
 
 const object = createRoute({
@@ -222,8 +223,8 @@ const shenyuObject = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  validateSearch: (raw: Record<string, unknown>): { q?: string; all?: boolean; tab?: 'doctor' | 'log' } => ({
-    q: text(raw.q), all: raw.all === true || undefined, tab: raw.tab === 'doctor' || raw.tab === 'log' ? raw.tab : undefined,
+  validateSearch: (raw: Record<string, unknown>): { q?: string; all?: boolean; page?: number; tab?: 'doctor' | 'log' } => ({
+    q: text(raw.q), page: page(raw.page), all: raw.all === true || undefined, tab: raw.tab === 'doctor' || raw.tab === 'log' ? raw.tab : undefined,
   }),
   component: lazyRouteComponent(() => import('./features/settings/screen'), 'Settings'),
   staticData: { places: [{ section: 'manage', title: (words) => words.settings, key: ',' }] },

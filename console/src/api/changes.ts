@@ -14,9 +14,10 @@ export const useChanges = (filter: ChangeFilter, refetchInterval: number | false
     queryFn: ({ signal }) => json<ChangeList>(`/console/v1/changes${query({ ...filter })}`, { signal }),
   })
 
-export const useChange = (name: string) =>
+export const useChange = (name: string, staleTime?: number) =>
   useQuery({
     queryKey: ['change', name],
+    staleTime,
     queryFn: ({ signal }) => json<ChangeDetail>(`/console/v1/changes/${encodeURIComponent(name)}`, { signal }),
   })
 

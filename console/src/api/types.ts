@@ -41,6 +41,8 @@ export interface Overview {
   nodes: { total: number; healthy: number; failing: number; unhealthy: number; unresolved: number }
   /** What is wrong, the worst first. */
   findings: Finding[]
+  /** Answers of 500 and higher in the last 15 seconds. */
+  failed_recently: number
   objects: Record<string, number>
   shenyu: boolean
   registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
@@ -64,6 +66,8 @@ export interface Second {
   requests: number
   classes: Record<string, number>
   failures: Record<string, number>
+  /** Answers of nodes with 500 and higher, which the gateway passed on. */
+  node_errors: number
   p50_ms: number | null
   p90_ms: number | null
   p99_ms: number | null

@@ -1,8 +1,9 @@
 /** Lines and areas over time, with the sentence that says the same. Where numbers come from is not known here. */
 import { Text } from '@mantine/core'
-import { useState } from 'react'
+import { type PointerEvent, useState } from 'react'
 import { Scroll } from '../ui/scroll'
 import { useWords } from '../words/words'
+import { nearest, type Scale, type ScaleKind, scaleOf } from './scale'
 
 export interface Line {
   label: string
@@ -16,21 +17,14 @@ export interface Line {
 const WIDTH = 600
 const HEIGHT = 100
 
-/** A round number at or above `value`. */
-export function ceiling(value: number): number {
-  if (value <= 1) return 1
-  const power = 10 ** Math.floor(Math.log10(value))
-  return ([1, 2, 5, 10].find((step) => step * power >= value) as number) * power
-}
-
 /** The path of a line; gaps stay gaps. */
-export function linePath(values: (number | null)[], top: number, isArea: boolean): string {
+export function linePath(values: (number | null)[], scale: Scale, isArea: boolean): string {
   const x = (at: number) => ((at / Math.max(1, values.length - 1)) * WIDTH).toFixed(1)
-  const y = (value: number) => (HEIGHT * (1 - Math.min(1, value / top))).toFixed(1)
+  const y = (value: number) => (HEIGHT * (1 - scale.height(value))).toFixed(1)
   let text = ''
   let start = -1
   const close = (end: number) => {
-    if (isArea && start >= 0) text += `L${x(end)} ${y(0)}L${x(start)} ${y(0)}Z`
+    if (isArea && start >= 0) text += `L${x(end)} ${HEIGHT}L${x(start)} ${HEIGHT}Z`
   }
   values.forEach((value, at) => {
     if (value === null) {
@@ -45,8 +39,10 @@ export function linePath(values: (number | null)[], top: number, isArea: boolean
   return text
 }
 
-/** Lines over time. What they show is said in `sentence`, for who cannot see it, and below it stands as a table. */
-export function Series({ lines, sentence, format, from, to, marks = [], pointName }: {
+/** Where the pointer is, as a point of all charts that share it. */
+export interface Cursor { at: number | undefined; move: (at: number | undefined) => void }
+
+interface SeriesProps {
   lines: Line[]
   sentence: string
   format: (value: number) => string
@@ -56,33 +52,50 @@ export function Series({ lines, sentence, format, from, to, marks = [], pointNam
   marks?: number[]
   /** What a point is called in the table, by its place among all. */
   pointName: (at: number) => string
-}) {
-  const top = ceiling(Math.max(0, ...lines.flatMap((line) => line.values.map((value) => value ?? 0))))
+  scale?: ScaleKind
+  /** A value that the axis covers although no line reaches it. */
+  covers?: number
+  cursor?: Cursor
+}
+
+/** Lines over time. What they show is said in `sentence`, for who cannot see it, and below it stands as a table. */
+export function Series({ lines, sentence, format, from, to, marks = [], pointName, scale: kind = 'linear', covers = 0, cursor }: SeriesProps) {
+  const [own, setOwn] = useState<number>()
+  const { at, move } = cursor ?? { at: own, move: setOwn }
+  const scale = scaleOf([covers, ...lines.flatMap((line) => line.values.map((value) => value ?? 0))], kind)
+  const points = lines[0]?.values.length ?? 0
+  const follow = (event: PointerEvent<HTMLDivElement>) => {
+    const box = event.currentTarget.getBoundingClientRect()
+    move(nearest((event.clientX - box.left) / Math.max(1, box.width), points))
+  }
   return (
     <div>
       <figure className="chart" role="img" aria-label={sentence}>
         <div className="chart-plot" aria-hidden>
-          <div className="chart-scale"><span>{format(top)}</span><span>{format(top / 2)}</span><span>{format(0)}</span></div>
-          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
-            {[0, 0.5, 1].map((part) => (
-              <line key={part} className="grid" x1={0} x2={WIDTH} y1={HEIGHT * part} y2={HEIGHT * part} vectorEffect="non-scaling-stroke" />
-            ))}
-            {marks.map((mark) => (
-              <line key={mark} className="mark" x1={mark * WIDTH} x2={mark * WIDTH} y1={0} y2={HEIGHT} vectorEffect="non-scaling-stroke" />
-            ))}
-            {lines.map((line) => (
-              <path
-                key={line.label}
-                d={linePath(line.values, top, line.isArea ?? false)}
-                fill={line.isArea ? line.color : 'none'}
-                fillOpacity={line.isArea ? 0.28 : undefined}
-                stroke={line.color}
-                strokeWidth={1.5}
-                strokeLinejoin="round"
-                vectorEffect="non-scaling-stroke"
-              />
-            ))}
-          </svg>
+          <div className="chart-scale">{scale.ticks.map((tick) => <span key={tick}>{format(tick)}</span>)}</div>
+          <div className="chart-area" onPointerMove={follow} onPointerLeave={() => move(undefined)}>
+            <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
+              {scale.ticks.map((tick, row) => (
+                <line key={tick} className="grid" x1={0} x2={WIDTH} y1={(HEIGHT * row) / (scale.ticks.length - 1)} y2={(HEIGHT * row) / (scale.ticks.length - 1)} vectorEffect="non-scaling-stroke" />
+              ))}
+              {marks.map((mark) => (
+                <line key={mark} className="mark" x1={mark * WIDTH} x2={mark * WIDTH} y1={0} y2={HEIGHT} vectorEffect="non-scaling-stroke" />
+              ))}
+              {lines.map((line) => (
+                <path
+                  key={line.label}
+                  d={linePath(line.values, scale, line.isArea ?? false)}
+                  fill={line.isArea ? line.color : 'none'}
+                  fillOpacity={line.isArea ? 0.16 : undefined}
+                  stroke={line.color}
+                  strokeWidth={1.75}
+                  strokeLinejoin="round"
+                  vectorEffect="non-scaling-stroke"
+                />
+              ))}
+            </svg>
+            {at !== undefined && at < points && <Tip at={at} points={points} lines={lines} format={format} pointName={pointName} />}
+          </div>
         </div>
         <div className="chart-foot" aria-hidden>
           <span>{from}</span>
@@ -92,6 +105,23 @@ export function Series({ lines, sentence, format, from, to, marks = [], pointNam
       </figure>
       <AsTable lines={lines} format={format} pointName={pointName} />
     </div>
+  )
+}
+
+/** The values of a point, beside the pointer. */
+function Tip({ at, points, lines, format, pointName }: { at: number; points: number } & Pick<SeriesProps, 'lines' | 'format' | 'pointName'>) {
+  const place = points < 2 ? 0 : at / (points - 1)
+  return (
+    <>
+      <span className="chart-at" style={{ left: `${place * 100}%` }} />
+      <div className={place > 0.5 ? 'chart-tip left' : 'chart-tip right'} style={{ left: `${place * 100}%` }}>
+        <strong>{pointName(at)}</strong>
+        {lines.map((line) => {
+          const value = line.values[at]
+          return <div key={line.label}><span><i style={{ background: line.color }} />{line.label}</span><span className="numbers">{value === null || value === undefined ? '–' : format(value)}</span></div>
+        })}
+      </div>
+    </>
   )
 }
 

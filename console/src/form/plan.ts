@@ -2,6 +2,7 @@
  * From a schema and the value that is there to the field that edits it. A plan is one level deep: what is inside is
  * planned where it is drawn, by its own value, since what applies (`if`, `oneOf`) depends on that.
  */
+import { isRecord } from '../lib/record'
 
 /** A JSON Schema, as far as those of the gateway go. */
 export interface Schema {
@@ -49,8 +50,7 @@ export type Plan =
   | { kind: 'list'; item: Schema }
   | { kind: 'either'; variants: Schema[]; at: number }
 
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+export { isRecord }
 
 /** Texts from this length on get several lines. */
 const LONG_TEXT = 1000

@@ -3,8 +3,8 @@ import { Button, Menu } from '@mantine/core'
 import { useState } from 'react'
 import { useWords } from '../words/words'
 
-/** Copies a text; where the browser has no clipboard (plain HTTP to another host), it selects one. */
-export function CopyButton({ text, label }: { text: () => string; label: string }) {
+/** Copies a text; where the browser has no clipboard (plain HTTP to another host), it selects one. `label` names what is copied. */
+export function CopyButton({ text, label }: { text: () => string; label?: string }) {
   const words = useWords()
   const [isDone, done] = useDone()
   const copy = async () => {
@@ -13,7 +13,7 @@ export function CopyButton({ text, label }: { text: () => string; label: string 
   }
   return (
     <Button size="xs" variant="default" onClick={copy} aria-live="polite">
-      {isDone ? words.copied : `${words.copy}: ${label}`}
+      {isDone ? words.copied : label === undefined ? words.copy : words.copyOf(label)}
     </Button>
   )
 }

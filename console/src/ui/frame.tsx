@@ -1,22 +1,21 @@
 /** What stands around every screen: places, revision, person, notices. */
-import {
-  ActionIcon, Anchor, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Text,
-  UnstyledButton, useMantineColorScheme,
-} from '@mantine/core'
+import { ActionIcon, Anchor, AppShell, Burger, Group, Kbd, Menu, Modal, Stack, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
-import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { Fragment } from 'react'
+import { Link, Outlet } from '@tanstack/react-router'
 import { call, useSilence } from '../api/client'
 import { useOverview } from '../api/live'
 import { dropProof } from '../api/proof'
 import { useWho } from '../api/session'
 import { useLanguage, useWords } from '../words/words'
+import { healthOf } from './health'
+import { Icon, Logo } from './icons'
 import { Keys, useKeys } from './keys'
+import { setDensity, setGuide, useLayout } from './layout'
+import { Navigation } from './navigation'
 import { Palette } from './palette'
-import { placeAt, SECTIONS, usePlaces } from './places'
 import { Saved } from './saved'
-import { Empty, ErrorBox, ScreenHead } from './states'
+import { Empty, ErrorBox, ScreenHead, StateBadge } from './states'
 
 export function NotFound() {
   const words = useWords()
@@ -35,33 +34,34 @@ export function Frame() {
   const [isOpen, menu] = useDisclosure(false)
   const [hasPalette, palette] = useDisclosure(false)
   const [hasHelp, help] = useDisclosure(false)
+  const { isRail } = useLayout()
   useKeys(palette.open, help.open)
   return (
-    <AppShell header={{ height: 52 }} navbar={{ width: 216, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding="md">
+    <AppShell layout="alt" header={{ height: 52 }} navbar={{ width: isRail ? 60 : 224, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding={0}>
       <a className="skip" href="#content">{words.skip}</a>
-      <AppShell.Header>
-        <Group h="100%" px="md" justify="space-between" wrap="nowrap" gap="xs">
-          <Group gap="xs" wrap="nowrap">
-            <Burger opened={isOpen} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label={words.menu} />
-            <Text fw={700} component={Link} to="/" c="inherit" td="none">Tollhouse</Text>
+      <AppShell.Header className="topbar">
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap" gap="sm">
+          <Group gap="xs" wrap="nowrap" hiddenFrom="sm">
+            <Burger opened={isOpen} onClick={menu.toggle} size="sm" aria-label={words.menu} />
+            <Link to="/" className="brand brand-small" aria-label="Tollhouse"><Logo size={24} /></Link>
           </Group>
-          <Button variant="default" size="xs" onClick={palette.open} className="hide-narrow" rightSection={<Kbd size="xs">Ctrl K</Kbd>}>
-            {words.paletteHint}
-          </Button>
+          <UnstyledButton onClick={palette.open} className="search hide-narrow">
+            <Icon name="search" size={16} /><span>{words.paletteHint}</span><Kbd size="xs">Ctrl K</Kbd>
+          </UnstyledButton>
           <Group gap="xs" wrap="nowrap">
-            <RevisionBadge />
-            <Button variant="default" size="xs" onClick={palette.open} hiddenFrom="xs" aria-label={words.paletteHint}>⌕</Button>
+            <HealthPill />
+            <ActionIcon variant="default" size="md" className="only-narrow" onClick={palette.open} aria-label={words.paletteHint}><Icon name="search" size={16} /></ActionIcon>
             <Person openHelp={help.open} />
           </Group>
         </Group>
       </AppShell.Header>
-      <AppShell.Navbar>
-        <AppShell.Section grow component={ScrollArea} p="xs"><Places close={menu.close} /></AppShell.Section>
-      </AppShell.Navbar>
+      <AppShell.Navbar className={isRail ? 'nav rail' : 'nav'}><Navigation isOpen={isOpen} close={menu.close} toggle={menu.toggle} /></AppShell.Navbar>
       <AppShell.Main id="content">
-        <Notices />
-        <Saved />
-        <Outlet />
+        <div className="page">
+          <Notices />
+          <Saved />
+          <Outlet />
+        </div>
       </AppShell.Main>
       {hasPalette && <Palette close={palette.close} />}
       <Modal opened={hasHelp} onClose={help.close} title={words.keysTitle}><Keys /></Modal>
@@ -69,33 +69,18 @@ export function Frame() {
   )
 }
 
-function Places({ close }: { close: () => void }) {
-  const words = useWords()
-  const path = useRouterState({ select: (state) => state.location.pathname })
-  const places = usePlaces()
-  const here = placeAt(places, path)?.to
-  return SECTIONS.map((section) => {
-    const own = places.filter((place) => place.section === section)
-    return own.length > 0 && (
-      <Fragment key={section}>
-        <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{words[section]}</Text>
-        {own.map(({ to, title }) => (
-          <NavLink key={to} component={Link} to={to} activeOptions={{ exact: true }} label={title(words)} active={to === here} aria-current={to === here ? 'page' : undefined} onClick={close} py={5} />
-        ))}
-      </Fragment>
-    )
-  })
-}
-
-function RevisionBadge() {
+/** The state of the gateway in a word, on every screen, with the way to what is wrong. */
+function HealthPill() {
   const words = useWords()
   const { data } = useOverview()
   if (data === undefined) return null
-  const { revision, problem_count: problems } = data
+  const { problems, state } = healthOf(data.findings, data.failed_recently)
+  const label = problems > 0 ? words.problemsCount(problems) : data.failed_recently > 0 ? words.failuresNow(data.failed_recently) : state === 'warn' ? words.warningsCount(data.findings.filter(({ severity }) => severity === 'warning').length) : words.noProblems
   return (
-    <Badge variant="light" color={problems > 0 ? 'red' : 'gray'} className="state" component={Link} to="/">
-      {problems > 0 ? words.problemsCount(problems) : words.revision(revision)}
-    </Badge>
+    <Group gap="xs" wrap="nowrap">
+      <Link to="/" className="pill-link"><StateBadge state={state} label={label} /></Link>
+      <Text size="xs" c="dimmed" className="nowrap hide-medium">{words.revision(data.revision)}</Text>
+    </Group>
   )
 }
 
@@ -105,6 +90,7 @@ function Person({ openHelp }: { openHelp: () => void }) {
   const client = useQueryClient()
   const { language, choose } = useLanguage()
   const { setColorScheme, colorScheme } = useMantineColorScheme()
+  const { density } = useLayout()
   const schemes = [['light', words.themeLight], ['dark', words.themeDark], ['auto', words.themeAuto]] as const
   const me = words.signedInAs(who.name ?? '', who.role ? words.roles[who.role] : '')
   const signOut = async () => {
@@ -116,7 +102,7 @@ function Person({ openHelp }: { openHelp: () => void }) {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <ActionIcon variant="default" size="md" aria-label={me}>☰</ActionIcon>
+        <ActionIcon variant="default" size="md" aria-label={me}><Icon name="person" size={17} /></ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
         {who.name && <Menu.Label>{me}</Menu.Label>}
@@ -125,11 +111,17 @@ function Person({ openHelp }: { openHelp: () => void }) {
           <Menu.Item key={scheme} aria-current={colorScheme === scheme || undefined} onClick={() => setColorScheme(scheme)} rightSection={colorScheme === scheme ? '✓' : undefined}>{label}</Menu.Item>
         ))}
         <Menu.Divider />
+        <Menu.Label>{words.density}</Menu.Label>
+        {(['comfortable', 'compact'] as const).map((one) => (
+          <Menu.Item key={one} aria-current={density === one || undefined} onClick={() => setDensity(one)} rightSection={density === one ? '✓' : undefined}>{words.densities[one]}</Menu.Item>
+        ))}
+        <Menu.Divider />
         {(['en', 'zh'] as const).map((one) => (
           <Menu.Item key={one} lang={one} aria-current={language === one || undefined} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
         ))}
         <Menu.Divider />
         <Menu.Item onClick={openHelp}>{words.keysTitle}</Menu.Item>
+        <Menu.Item component={Link} to="/" onClick={() => setGuide('open')}>{words.guideTitle}</Menu.Item>
         {who.key_required && <><Menu.Divider /><Menu.Item onClick={signOut}>{words.signOut}</Menu.Item></>}
       </Menu.Dropdown>
     </Menu>

@@ -7,6 +7,7 @@ import { keepProof } from '../api/proof'
 import { SessionProvider, useWhoQuery } from '../api/session'
 import type { SignedIn } from '../api/types'
 import { useWords } from '../words/words'
+import { Logo } from './icons'
 import { ErrorBox, Loading } from './states'
 
 /** Lets in who has a key. A session that ends covers the page with the form, and what was typed below survives. */
@@ -47,9 +48,9 @@ export function Gate({ children }: { children: ReactNode }) {
 function SignIn() {
   const words = useWords()
   return (
-    <Paper withBorder p="xl" w="100%" maw={420}>
-      <Title order={1} size="h2">Tollhouse</Title>
-      <Text c="dimmed" mb="md">{words.signInTitle}</Text>
+    <Paper withBorder p="xl" w="100%" maw={420} radius="lg" shadow="md">
+      <div className="sheet"><Logo size={36} /><Title order={1} size="h2">Tollhouse</Title></div>
+      <Text c="dimmed" mb="md" mt={4}>{words.signInTitle}</Text>
       <SignInForm />
     </Paper>
   )

@@ -81,7 +81,7 @@ function Block({ block, top }: { block: Part; top: number }) {
 }
 
 /** Code, emphasis and links within a line; of a link the text stays, since pages lie elsewhere. */
-function Inline({ text }: { text: string }) {
+export function Inline({ text }: { text: string }) {
   const parts: ReactNode[] = []
   const pattern = /`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\](?:\([^)]*\))?/g
   let last = 0

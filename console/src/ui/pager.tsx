@@ -14,13 +14,13 @@ export function Pager({ page, rows, shown, total, turn }: { page: number; rows: 
   return (
     <Group mt="sm" justify="space-between">
       <Text size="sm" c="dimmed">{words.shown((page - 1) * rows + 1, (page - 1) * rows + shown, total)}</Text>
-      <Group gap="xs">
+      {last > 1 && <Group gap="xs">
         {last > 2 && <Button size="xs" variant="default" disabled={page <= 1} onClick={() => go(1)}>{words.firstPage}</Button>}
         <Button size="xs" variant="default" disabled={page <= 1} onClick={() => go(page - 1)}>{words.previous}</Button>
         {last > 2 && <TextInput key={page} size="xs" w={72} inputMode="numeric" aria-label={words.goToPage} defaultValue={page} onBlur={(event) => leave(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && leave(event.currentTarget.value)} />}
         <Button size="xs" variant="default" disabled={page >= last} onClick={() => go(page + 1)}>{words.next}</Button>
         {last > 2 && <Button size="xs" variant="default" disabled={page >= last} onClick={() => go(last)}>{words.lastPage}</Button>}
-      </Group>
+      </Group>}
     </Group>
   )
 }

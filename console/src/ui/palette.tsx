@@ -37,7 +37,7 @@ export function Palette({ close }: { close: () => void }) {
     } else if (event.key === 'Enter' && search === text.trim()) choose(targets[chosen])
   }
   return (
-    <Dialog onClose={leave} withCloseButton={false} transitionProps={{ duration: 0 }} size="lg" title={words.paletteHint} classNames={{ header: 'unseen' }} yOffset="10vh">
+    <Dialog onClose={leave} withCloseButton={false} transitionProps={{ duration: 0 }} size="lg" title={words.paletteHint} classNames={{ header: 'unseen', body: 'palette' }} yOffset="10vh">
       <TextInput
         data-autofocus data-palette
         placeholder={words.palettePlaceholder}

@@ -13,6 +13,8 @@ export interface Place {
   key?: string
   /** Address, unless it is the path of the row. */
   to?: string
+  /** Whether the navigation shows it only where all of its section is asked for. */
+  isRare?: boolean
 }
 
 declare module '@tanstack/react-router' {

@@ -1,8 +1,10 @@
 /** The states that screens have in common: heading, loading, error, empty, and badges of state. */
-import { Alert, Badge, Box, Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core'
+import { Alert, Box, Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { ApiError, Unreachable } from '../api/client'
 import { useWords } from '../words/words'
+import { CopyButton } from './copy'
+import { Icon, type IconName } from './icons'
 import { Time } from './time'
 
 /** What stands over every screen: its one heading, which takes the focus, and what can be done. */
@@ -15,11 +17,11 @@ export function ScreenHead({ title, children, note, isFieldFirst = false }: { ti
   }, [title, isFieldFirst])
   return (
     <Stack gap={4} mb="md">
-      <Group justify="space-between" wrap="wrap" gap="xs">
+      <Group justify="space-between" wrap="wrap" gap="xs" align="center">
         <Title order={1} size="h2" tabIndex={-1} ref={heading} className="heading">{title}</Title>
         {children && <Group gap="xs">{children}</Group>}
       </Group>
-      {note && <Text c="dimmed" size="sm">{note}</Text>}
+      {note && <Text c="dimmed" size="sm" maw={900}>{note}</Text>}
     </Stack>
   )
 }
@@ -54,8 +56,19 @@ export function ErrorBox({ error, retry, since = 0 }: { error: unknown; retry?: 
   )
 }
 
-export function Empty({ children }: { children: ReactNode }) {
-  return <Box className="empty"><Text c="dimmed">{children}</Text></Box>
+export function Empty({ children, icon, title }: { children: ReactNode; icon?: IconName; title?: ReactNode }) {
+  return (
+    <Box className="empty">
+      {icon && <span className="empty-icon"><Icon name={icon} size={24} /></span>}
+      {title && <Text fw={650} size="lg" mb={4}>{title}</Text>}
+      <Text c="dimmed" component="div">{children}</Text>
+    </Box>
+  )
+}
+
+/** A command that is copied as it stands. */
+export function Command({ text }: { text: string }) {
+  return <div className="command"><code className="example" lang="en">{text}</code><CopyButton text={() => text} /></div>
 }
 
 /** Nothing for these filters, and the way back to everything. */
@@ -65,14 +78,16 @@ export function NoMatch({ filters, kept, clear }: { filters: (string | undefined
   return <Empty>{kept === undefined ? words.noMatch(text) : words.noMatchOf(text, kept)} <Button variant="subtle" size="xs" onClick={clear}>{words.clear}</Button></Empty>
 }
 
+export type State = 'good' | 'warn' | 'bad' | 'off'
+
 /** A state is a word, a shape and a colour. */
-export function StateBadge({ state, label }: { state: 'good' | 'warn' | 'bad' | 'off'; label: string }) {
+export function StateBadge({ state, label }: { state: State; label: string }) {
   const shape = { good: '●', warn: '▲', bad: '■', off: '○' }[state]
-  const color = { good: 'teal', warn: 'yellow', bad: 'red', off: 'gray' }[state]
-  return <Badge color={color} variant="light" className={`state state-${state}`} leftSection={<span aria-hidden>{shape}</span>}>{label}</Badge>
+  return <span className={`state state-${state}`}><i aria-hidden>{shape}</i><span>{label}</span></span>
 }
 
 export function StatusBadge({ status }: { status: number }) {
+  const words = useWords()
   const state = status >= 500 || status === 0 ? 'bad' : status >= 400 ? 'warn' : 'good'
-  return <StateBadge state={state} label={status === 0 ? '–' : String(status)} />
+  return <StateBadge state={state} label={status === 0 ? words.noStatus : String(status)} />
 }

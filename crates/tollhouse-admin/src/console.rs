@@ -33,7 +33,7 @@ mod shenyu_changes;
 pub(crate) mod source;
 mod validation;
 
-use self::source::{Question, RateOrder, RatedKind, RequestFilter};
+use self::source::{LiveQuery, Question, RateContents, RateOrder, RatedKind, RequestFilter};
 
 /// Maximum size in bytes of the body of an `explain` call, which contains the head of a request,
 /// and the body if routes examine it.
@@ -107,10 +107,13 @@ where
             let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
             source()?.live(since)
         }
-        (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => {
-            let kind = RatedKind::find(kind).unwrap_or(RatedKind::Routes);
-            source()?.live_objects(kind, RateOrder::parse(argument("sort")), argument("ids"))
-        }
+        (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => source()?
+            .live_objects(&LiveQuery {
+                kind: RatedKind::find(kind).unwrap_or(RatedKind::Routes),
+                order: RateOrder::parse(argument("sort")),
+                ids: argument("ids"),
+                contents: RateContents::parse(argument("history")),
+            }),
         (["requests"], &Method::GET) => source()?.requests(&filter_of(call)),
         (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),
         (["explain"], &Method::POST) => {
@@ -185,7 +188,7 @@ fn is_known(segments: &[&str]) -> bool {
             | ["certificates", _, "check"]
             | ["registry", "events"]
             | ["schema", "rules", _]
-            | ["live", "routes" | "upstreams" | "consumers"]
+            | ["live", "routes" | "upstreams" | "consumers" | "nodes"]
             | ["validate", _]
             | ["validate", _, _]
     )

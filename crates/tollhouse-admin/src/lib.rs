@@ -60,7 +60,8 @@ pub use api::AdminApi;
 pub use audit::{AuditDeed, AuditEvent, AuditSink};
 pub use certificates::source::{CertificateSource, Certificates, StapleSource};
 pub use console::source::{
-    BenchFile, ConsoleSource, Question, RateOrder, RatedKind, RequestFilter,
+    BenchFile, ConsoleSource, LiveQuery, Question, RateContents, RateOrder, RatedKind,
+    RequestFilter,
 };
 pub use context::Parts;
 pub use document::{Document, DocumentSink};

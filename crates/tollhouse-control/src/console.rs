@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bound;
 pub mod node_history;
 pub(crate) mod nodes;
+mod object_history;
 pub mod object_rates;
 pub mod observers;
 mod requests;
@@ -15,10 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollhouse_admin::{BenchFile, ConsoleSource, Question, RateOrder, RatedKind, RequestFilter};
+use tollhouse_admin::{BenchFile, ConsoleSource, LiveQuery, Question, RequestFilter};
 use tollhouse_config::Document;
 use tollhouse_proxy::SnapshotCell;
-use tollhouse_telemetry::Counted;
 
 use self::bench::Bench;
 use crate::context::ControlContext;
@@ -33,6 +33,9 @@ const PROBLEMS_LISTED_MAX: usize = 50;
 
 /// Limit of certificates in the overview; the next to expire come first.
 const CERTIFICATES_LISTED_MAX: usize = 20;
+
+/// Seconds over which the overview counts failed requests.
+const RECENT_SECONDS: usize = 15;
 
 /// The running process, as the console sees it.
 pub struct RunningProcess {
@@ -98,6 +101,7 @@ impl ConsoleSource for RunningProcess {
             "findings": self.cx.metrics_page.findings().to_json(),
             "nodes": nodes::count(&self.snapshots.load()).to_json(),
             "plugin_refusals": self.cx.metrics.plugin_refusals(),
+            "failed_recently": self.cx.console.sampler.server_errors(RECENT_SECONDS),
         })
     }
 
@@ -117,13 +121,8 @@ impl ConsoleSource for RunningProcess {
         self.cx.console.sampler.after(since)
     }
 
-    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value {
-        let counted = match kind {
-            RatedKind::Routes => Counted::Routes,
-            RatedKind::Upstreams => Counted::Upstreams,
-            RatedKind::Consumers => Counted::Consumers,
-        };
-        self.cx.console.object_rates.top(counted, order, ids)
+    fn live_objects(&self, query: &LiveQuery<'_>) -> Value {
+        self.cx.console.object_rates.top(query)
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {

@@ -48,7 +48,7 @@ pub struct Instance {
     /// Revision of the instance, which differs after every change.
     pub revision: Revision,
     /// Time of the last heartbeat in seconds of Unix time, if the instance is unhealthy because it
-    /// fell silent; 0 if there was no heartbeat.
+    /// missed its heartbeats; 0 if there was no heartbeat.
     pub expired_after_beat: Option<u64>,
     /// Encoded fields of a newer protocol version, stored unchanged.
     pub unknown: Bytes,

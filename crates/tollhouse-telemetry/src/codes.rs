@@ -172,7 +172,7 @@ codes! {
         "Check the name and the resolver, or whether instances are registered.";
     UpstreamConnectFailed = "upstream_connect_failed", 502, Upstream,
         "The connection to the node was refused, unreachable or failed its TLS handshake.",
-        "See whether the server listens at the address in the log line, and speaks the scheme configured.";
+        "Check that a server listens at the node's address and speaks the configured scheme.";
     UpstreamConnectTimeout = "upstream_connect_timeout", 504, Upstream,
         "The connection to the node was not established in time.",
         "Look for a firewall that drops packets or a server whose accept queue is full.";

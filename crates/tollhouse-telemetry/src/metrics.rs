@@ -17,12 +17,12 @@ use crate::exposition::{Exposition, Format};
 use crate::handshakes::{FailedHandshake, FailedHandshakes};
 use crate::histogram::Totals;
 use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
-use crate::node_series::{CoreNodes, NodeReadings};
+use crate::node_series::{self, CoreNodes, NodeReadings};
 use crate::object_counts::ObjectCounts;
 use crate::objects_page::{ObjectsPage, RouteLabels, UpstreamLabels};
 use crate::plugin_refusals::PluginRefusals;
 use crate::recent::{FailureGroup, RecentRequest, RecentRequests};
-use crate::route_series::RouteSeries;
+use crate::route_series::{RequestTotals, RouteRow, RouteSeries};
 
 /// Counters of all cores, and those of the process.
 #[derive(Debug, Default)]
@@ -114,6 +114,32 @@ impl Metrics {
                 .fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
         };
         numbers.map(sum).collect()
+    }
+
+    /// Returns the durations of the requests of a numbered route; empty for a route without
+    /// durations of its own.
+    pub fn route_durations(&self, number: u32) -> Totals {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut totals = RequestTotals::default();
+        cores.iter().for_each(|core| core.routes.add_to(RouteRow::Numbered(number), &mut totals));
+        totals.durations
+    }
+
+    /// Returns the counts of all nodes with counts of their own.
+    pub fn node_readings(&self) -> Vec<NodeReading> {
+        let rows = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).rows();
+        let reading = |(address, counts): node_series::NodeRow| {
+            let address = address?.to_string();
+            let (totals, unanswered) = node_series::sum(&counts);
+            let by_class = |class: StatusClass| totals.classes[class.index()];
+            Some(NodeReading {
+                address,
+                attempts: totals.classes.iter().sum::<u64>() + unanswered,
+                failed: by_class(StatusClass::ServerError) + unanswered,
+                durations: totals.durations,
+            })
+        };
+        rows.into_iter().filter_map(reading).collect()
     }
 
     /// Returns the most recent requests of all cores, newest first, and the number of records
@@ -216,6 +242,17 @@ impl Metrics {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         cores.iter().map(|core| core.routes.folded()).sum()
     }
+}
+
+/// Counts of a node since the start, summed over all cores.
+#[derive(Debug, Clone)]
+pub struct NodeReading {
+    pub address: String,
+    pub attempts: u64,
+    /// Attempts without an answer, and answers with 500 or higher.
+    pub failed: u64,
+    /// Times until the heads of the answers.
+    pub durations: Totals,
 }
 
 /// Counters about clients, summed over all cores.

@@ -8,14 +8,15 @@ import type { CertificateRow } from '../../api/types'
 import { useRefusal } from '../../ui/permission'
 import { quoted } from '../../lib/curl'
 import { Count } from '../../ui/count'
+import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
+import { Command, Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
-import { useWords } from '../../words/words'
+import { useLanguage, useWords } from '../../words/words'
 import { Renewal } from './renew'
 
 const api = getRouteApi('/certificates')
-const ROWS = 100
+const ROWS = 50
 
 export function Certificates() {
   const words = useWords()
@@ -58,7 +59,7 @@ export function Certificates() {
                     <Text size="xs" c="dimmed" className="mono">{row.id}{row.renews_itself && ` · ${words.renewsItself}`}</Text>
                   </Table.Td>
                   <Table.Td><Verdict row={row} /></Table.Td>
-                  <Table.Td><Time at={row.not_after} /></Table.Td>
+                  <Table.Td><Ends row={row} /></Table.Td>
                   <Table.Td className="hide-narrow"><Text size="sm" lang="en">{row.issuer}</Text></Table.Td>
                   <Table.Td className="hide-narrow">{row.type === 'client' ? words.forNodes : row.asks_clients ? words.forClientsAsked : words.forClients}</Table.Td>
                 </Table.Tr>
@@ -67,6 +68,7 @@ export function Certificates() {
           </Table>
         </Scroll>
       )}
+      {data && data.total > ROWS && <Pager page={page} rows={ROWS} shown={rows.length} total={data.total} turn={(to) => void navigate({ search: { q, page: to > 1 ? to : undefined } })} />}
       {renewed && <Renewal row={renewed} close={() => renew(undefined)} />}
       {chosen && renewed === undefined && <Detail row={chosen} refused={refused} renew={() => renew(chosen)} close={() => void navigate({ search: { q, page: page > 1 ? page : undefined } })} />}
     </>
@@ -80,7 +82,16 @@ function FirstCertificate() {
     'openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=shop.example.com \\\n  -addext subjectAltName=DNS:shop.example.com -keyout key.pem -out cert.pem',
     `jq -n --rawfile cert cert.pem --rawfile key key.pem '{snis: ["shop.example.com"], cert: $cert, key: $key}' \\\n  | curl -X PUT ${quoted(`${location.origin}/apisix/admin/ssls/shop`)} -H "X-API-KEY: $ADMIN_KEY" -d @-`,
   ]
-  return <Empty>{words.noCertificates} {words.certificateForTest}<code className="example" lang="en">{commands.join('\n')}</code></Empty>
+  return <Empty icon="certificates" title={words.noCertificatesTitle}>{words.noCertificates} {words.certificateForTest}<Command text={commands.join('\n')} /></Empty>
+}
+
+/** When a certificate ends, in the whole days that are left, as its faults count them. */
+function Ends({ row }: { row: CertificateRow }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  if (row.not_after === undefined) return <>–</>
+  const exact = new Date(row.not_after * 1000).toLocaleString(language)
+  return <span title={exact}>{row.days_left === undefined ? exact : words.inDays(row.days_left)}</span>
 }
 
 function Verdict({ row }: { row: CertificateRow }) {

@@ -1,22 +1,19 @@
 /** One change: what stood there before and after, and what takes it back. */
-import { Alert, Anchor, Button, Group, Modal, Stack, Table, Text } from '@mantine/core'
+import { Anchor, Button, Stack, Table, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import { ApiError } from '../../api/client'
 import { isKind, type Kind } from '../../api/types'
-import { memberText, pretty } from '../../lib/json-text'
 import { useRefusal } from '../../ui/permission'
 import { DeedBadge, Differences, ObjectName } from '../../ui/change'
 import { Difference } from '../../ui/difference'
+import { textOf, Undoing } from '../../ui/undo'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
-import { undoChange, useChange, useForgetting } from '../../api/changes'
+import { useChange } from '../../api/changes'
 
 const api = getRouteApi('/changes/$name')
-
-const textOf = (value: unknown) => (value === null || value === undefined ? '' : JSON.stringify(value, null, 2))
 
 export function Change() {
   const words = useWords()
@@ -24,6 +21,7 @@ export function Change() {
   const found = useChange(name)
   const [isUndoing, undoing] = useDisclosure(false)
   const mayNot = useRefusal()
+  const navigate = useNavigate()
   const { data, error } = found
   if (error instanceof ApiError && error.status === 404) return <><ScreenHead title={words.changes} /><Empty><span lang="en">{error.message}</span></Empty></>
   const refused = mayNot ?? (data?.undo_refused ? data.undo_refused : undefined)
@@ -55,51 +53,11 @@ export function Change() {
           <Text size="xs" c="dimmed">{words.changeSecrets}</Text>
         </Stack>
       ) : !found.isError && <Loading />}
-      {data && <Undoing name={data.name} before={data.before} after={data.after} isOpen={isUndoing} close={undoing.close} />}
+      {data && isUndoing && <Undoing change={data} close={undoing.close} done={(revision) => void navigate({ to: `/changes/${revision}` })} />}
     </>
   )
 }
 
 function Row({ label, children }: { label: string; children: React.ReactNode }) {
   return <Table.Tr><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{children}</Table.Td></Table.Tr>
-}
-
-/** What would stand there again; where somebody has changed the object since, that is shown before anything is done. */
-function Undoing({ name, before, after, isOpen, close }: { name: string; before: unknown; after: unknown; isOpen: boolean; close: () => void }) {
-  const words = useWords()
-  const navigate = useNavigate()
-  const forget = useForgetting()
-  const [error, setError] = useState<unknown>()
-  const [current, setCurrent] = useState<{ text: string; revision: number }>()
-  const [isBusy, setBusy] = useState(false)
-  const apply = async () => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      const revision = await undoChange(name, current?.revision)
-      await forget()
-      close()
-      await navigate({ to: `/changes/${revision}` })
-    } catch (refused) {
-      const text = refused instanceof ApiError && refused.status === 412 ? memberText(refused.text, 'current') : undefined
-      if (text === undefined) setError(refused)
-      else setCurrent({ text: pretty(memberText(text, 'value') ?? '{}'), revision: Number(memberText(text, 'modifiedIndex')) })
-    } finally {
-      setBusy(false)
-    }
-  }
-  return (
-    <Modal opened={isOpen} onClose={close} title={words.undoTitle} size="xl">
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        {current && <Alert color="yellow" role="alert"><Text size="sm">{words.undoChanged}</Text></Alert>}
-        <Text size="sm">{before === null ? words.undoRemoves : words.undoHelp}</Text>
-        <Difference before={current?.text ?? textOf(after)} after={textOf(before)} />
-        <Group justify="flex-end">
-          <Button variant="default" onClick={close}>{words.cancel}</Button>
-          <Button loading={isBusy} onClick={() => void apply()} data-autofocus>{words.undoChange}</Button>
-        </Group>
-      </Stack>
-    </Modal>
-  )
 }

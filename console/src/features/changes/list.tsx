@@ -51,7 +51,7 @@ export function Changes() {
         {data && <Count text={words.changesCount(data.total)} asked={JSON.stringify(search)} isOld={found.isPlaceholderData} />}
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (isFiltered || data.total > 0 ? <NoMatch filters={[search.kind && kindWord(words, search.kind), search.id, search.actor, search.way]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noChanges}</Empty>) : (
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (isFiltered || data.total > 0 ? <NoMatch filters={[search.kind && kindWord(words, search.kind), search.id, search.actor, search.way]} clear={() => void navigate({ search: {} })} /> : <Empty icon="history" title={words.noChanges}>{words.noChangesHelp} <Anchor component={Link} to="/new/routes">{words.newOf(words.oneOf.routes)}</Anchor></Empty>) : (
         <>
           <Scroll><Rows rows={data.rows} /></Scroll>
           <Group mt="sm" gap="xs">

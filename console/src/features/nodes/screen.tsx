@@ -3,18 +3,23 @@ import { Anchor, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
+import { useRates } from '../../api/rates'
 import type { NodeRow } from '../../api/types'
+import { Figures } from '../../flow/figures'
+import { NodeState, stateWord } from '../../ui/node-state'
+import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
+import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { clock, Time } from '../../ui/time'
-import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 
 const api = getRouteApi('/nodes')
 
+const ROWS = 50
+
 export function Nodes() {
   const words = useWords()
-  const { q } = api.useSearch()
+  const { q, page = 1 } = api.useSearch()
   const navigate = api.useNavigate()
   const found = useQuery({
     queryKey: ['nodes', q],
@@ -23,33 +28,39 @@ export function Nodes() {
     queryFn: ({ signal }) => json<{ total: number; rows: NodeRow[] }>(`/console/v1/nodes${query({ q })}`, { signal }),
   })
   const { data } = found
+  const shown = data?.rows.slice((page - 1) * ROWS, page * ROWS) ?? []
+  const rates = useRates('nodes', shown.flatMap((row) => row.address ?? [])).data?.rows ?? []
   return (
     <>
-      <ScreenHead title={words.nodes} />
+      <ScreenHead title={words.nodes} note={words.nodesHelp} />
       <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: {} })} /> : <Empty>{words.noNodes}</Empty>) : (
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: {} })} /> : <Empty icon="nodes" title={words.noNodes}>{words.noNodesHelp} <Anchor component={Link} to="/objects/upstreams">{words.upstreams}</Anchor></Empty>) : (
+        <>
         <Scroll>
           <Table highlightOnHover>
             <Table.Thead><Table.Tr>
               <Table.Th>{words.state}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th className="hide-narrow">{words.address}</Table.Th>
-              <Table.Th>{words.upstream}</Table.Th><Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.reason}</Table.Th>
+              <Table.Th>{words.upstream}</Table.Th><Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.rateShort}</Table.Th><Table.Th>{words.reason}</Table.Th>
             </Table.Tr></Table.Thead>
             <Table.Tbody>
-              {data.rows.map((row, at) => (
+              {shown.map((row, at) => (
                 <Table.Tr key={`${row.place} ${row.host} ${row.port} ${at}`}>
                   <Table.Td><NodeState row={row} /></Table.Td>
                   <Table.Td className="mono whole">{row.host}:{row.port}</Table.Td>
                   <Table.Td className="mono whole hide-narrow">{row.address ?? '–'}</Table.Td>
                   <Table.Td><Anchor component={Link} to={`/objects/${row.place}`}>{row.name ?? row.place}</Anchor></Table.Td>
                   <Table.Td className="numbers">{row.weight}{row.share_percent < 100 && ` (${row.share_percent} %)`}</Table.Td>
+                  <Table.Td><Figures of={rates.find((rate) => rate.id === row.address)} search={{ q: row.address ?? row.host }} /></Table.Td>
                   <Table.Td><Text size="sm" lang="en">{row.reason}</Text><NodeHistory row={row} /></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
           </Table>
-          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.total)}</Text>
         </Scroll>
+        <Pager page={page} rows={ROWS} shown={shown.length} total={data.rows.length} turn={(to) => void navigate({ search: { q, page: to > 1 ? to : undefined } })} />
+        {data.total > data.rows.length && <Text size="sm" c="dimmed">{words.shown(1, data.rows.length, data.total)}</Text>}
+        </>
       )}
     </>
   )
@@ -70,16 +81,4 @@ function NodeHistory({ row }: { row: NodeRow }) {
       </ul>
     </details>
   )
-}
-
-/** What a state of a node is called. */
-const stateWord = (words: Words, state: string) => words.nodeStates[state as keyof Words['nodeStates']] ?? state
-
-export function NodeState({ row }: { row: { status: string; address?: string | null; is_checked?: boolean } }) {
-  const words = useWords()
-  if (row.address === null) return <StateBadge state="bad" label={words.nodeStates.unresolved} />
-  if (row.status === 'failing') return <StateBadge state="bad" label={words.nodeStates.failing} />
-  if (row.is_checked === false) return <StateBadge state="off" label={words.unchecked} />
-  const state = row.status === 'healthy' ? 'good' : row.status === 'unhealthy' ? 'bad' : 'warn'
-  return <StateBadge state={state} label={stateWord(words, row.status)} />
 }

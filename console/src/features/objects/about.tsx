@@ -44,7 +44,7 @@ function Places({ rows, none }: { rows: Place[]; none: string }) {
   return (
     <ul className="places">
       {rows.map(({ kind, id, exists }) => {
-        const label = `${words[kind as Kind] ?? kind} ${id}`
+        const label = `${words.oneOf[kind as Kind] ?? kind} ${id}`
         const page = exists === false ? undefined : pageOf(kind, id)
         return <li key={`${kind}/${id}`}>{page ? <Anchor component={Link} to={page}>{label}</Anchor> : label}{exists === false && <Text span size="sm" c="red"> {words.missing}</Text>}</li>
       })}

@@ -1,12 +1,13 @@
 /** One object of any kind: what it is, and what can be done with it. It is edited in `editor.tsx`. */
-import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput, Title } from '@mantine/core'
+import { Anchor, Button, Group, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call } from '../../api/client'
-import { isRated, type Rated, useRates } from '../../api/rates'
+import { isRated } from '../../api/rates'
 import { type Kind, pageOf } from '../../api/types'
+import { useRoutePaths } from '../../flow/object-path'
 import { CopyAs, CopyButton } from '../../ui/copy'
 import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -16,6 +17,7 @@ import { About, useFacts } from './about'
 import { Credentials } from './credentials'
 import { Gone } from './gone'
 import { KIND_FACTS } from './kinds'
+import { Live } from './live'
 import { cliOf, curlOf, pathOf, type Stored, useObject, yamlOf } from './queries'
 import { Way } from './way'
 
@@ -30,6 +32,7 @@ export function ObjectDetail() {
   const words = useWords()
   const { kind, id } = api.useParams() as { kind: Kind; id: string }
   const found = useObject(kind, id)
+  const path = useRoutePaths(kind === 'routes' ? [id] : [])[0]
   const sealed = useFacts(kind, id).data?.sealed.length ?? 0
   const [isDeleting, deletion] = useDisclosure(false)
   const refused = useRefusal()
@@ -56,7 +59,8 @@ export function ObjectDetail() {
       {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data && value ? (
         <Stack>
-          {kind === 'routes' ? <Way id={id} value={value} /> : isRated(kind) && <Taken kind={kind} id={id} />}
+          {kind === 'routes' && <Way id={id} value={value} />}
+          {isRated(kind) && <Live kind={kind} id={id} place={kind === 'upstreams' ? `upstreams/${id}` : path?.place} />}
           <Summary kind={kind} value={value} stored={data} />
           {kind === 'consumers' && <Credentials consumer={id} />}
           <About kind={kind} id={id} />
@@ -75,14 +79,6 @@ export function ObjectDetail() {
       {data && <Deletion kind={kind} id={id} stored={data} isOpen={isDeleting} close={deletion.close} />}
     </>
   )
-}
-
-/** How many requests an object takes. */
-function Taken({ kind, id }: { kind: Rated; id: string }) {
-  const words = useWords()
-  const rate = useRates(kind, [id]).data?.rows[0]
-  if (rate === undefined) return null
-  return <Text size="sm">{words.gatewayRates(rate.rate, rate.requests, rate.failed)}{rate.failed_rate > 0 && <Text span c="red" inherit> · {words.failing(rate.failed_rate)}</Text>}</Text>
 }
 
 /** An address that this route may take: its first host and path, wildcards filled in. */
@@ -114,13 +110,9 @@ function Summary({ kind, value, stored }: { kind: Kind; value: Record<string, un
   ]
   return (
     <section className="card">
-      <Table variant="vertical" withRowBorders={false}>
-        <Table.Tbody>
-          {rows.filter(([, content]) => content).map(([label, content]) => (
-            <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{content}</Table.Td></Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <dl className="facts">
+        {rows.filter(([, content]) => content).map(([label, content]) => <div key={label}><dt>{label}</dt><dd className="wrap">{content}</dd></div>)}
+      </dl>
     </section>
   )
 }
@@ -131,6 +123,7 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
   const client = useQueryClient()
   const facts = useFacts(kind, id)
   const users = facts.data?.used_by ?? []
+  const isImpossible = users.length > 0 && !KIND_FACTS[kind].isFree
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<unknown>()
   const remove = async () => {
@@ -144,21 +137,30 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
     }
   }
   return (
-    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words[kind]} ${id}`)}>
+    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words.oneOf[kind]} ${id}`)}>
       <Stack>
         {error !== undefined && <ErrorBox error={error} />}
         {users.length > 0 && (
-          <Text size="sm" role="alert">{words[KIND_FACTS[kind].isFree ? 'deleteNamed' : 'deleteUsed'](facts.data?.used_by_total ?? users.length)} {users.slice(0, 10).map((user) => (
-            <Anchor key={`${user.kind}/${user.id}`} td="underline" component={Link} to={pageOf(user.kind, user.id) ?? '.'} mr="xs">{words[user.kind as Kind] ?? user.kind} {user.id}</Anchor>
-          ))}</Text>
+          <div role="alert">
+            <Text size="sm">{words[isImpossible ? 'deleteUsed' : 'deleteNamed'](facts.data?.used_by_total ?? users.length)}</Text>
+            <ul className="places">{users.slice(0, 10).map((user) => (
+              <li key={`${user.kind}/${user.id}`}><Anchor component={Link} to={pageOf(user.kind, user.id) ?? '.'}>{words.oneOf[user.kind as Kind] ?? user.kind} {user.id}</Anchor></li>
+            ))}</ul>
+          </div>
         )}
-        <Text size="sm">{KIND_FACTS[kind].isFree ? words.deleteFree : words.deleteHelp}</Text>
-        <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
-        <TextInput label={words.id} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
-        <Group justify="flex-end">
-          <Button variant="default" onClick={close}>{words.cancel}</Button>
-          <Button color="red" disabled={typed !== id} onClick={remove}>{words.remove}</Button>
-        </Group>
+        {isImpossible ? <Group justify="flex-end"><Button variant="default" onClick={close} data-autofocus>{words.close}</Button></Group> : (
+          <>
+            <Text size="sm">{words.deleteFree}</Text>
+            <TextInput label={words.deleteConfirm(id)} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
+            <Group justify="space-between">
+              <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
+              <Group gap="xs">
+                <Button variant="default" onClick={close}>{words.cancel}</Button>
+                <Button color="red" disabled={typed !== id} onClick={remove}>{words.remove}</Button>
+              </Group>
+            </Group>
+          </>
+        )}
       </Stack>
     </Modal>
   )

@@ -18,7 +18,7 @@ export function Identity({ kind, scope, id, setId, isChanged }: Props) {
     <Group align="flex-end" gap="sm">
       {by === 'keeper' && <Scope label={words.keeper} choices={KEEPERS} chosen={scope} isChanged={isChanged} />}
       {by === 'plugin' ? <MetadataOf chosen={scope} isChanged={isChanged} /> : (
-        <TextInput label={words.newId} value={id} maw={420} className="grow" withAsterisk={by !== 'anybody'} placeholder={by === 'keeper' ? '1' : 'orders-v1'} autoComplete="off" spellCheck={false} onChange={(event) => setId(event.currentTarget.value)} />
+        <TextInput label={by === 'anybody' ? words.newId : words.id} value={id} maw={420} className="grow" withAsterisk={by !== 'anybody'} placeholder={by === 'keeper' ? '1' : 'orders-v1'} autoComplete="off" spellCheck={false} onChange={(event) => setId(event.currentTarget.value)} />
       )}
     </Group>
   )

@@ -5,10 +5,11 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import type { Kind, ObjectRow } from '../../api/types'
+import { iconOf } from '../../ui/icons'
 import { Count } from '../../ui/count'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
+import { Command, Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { isRated, type Rate as ObjectRate, useRates } from '../../api/rates'
@@ -56,7 +57,7 @@ export function ObjectList() {
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (
-        isFiltered || data.total > 0 ? <NoMatch filters={[q, problem ? words.withProblem : undefined, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <Empty><First kind={kind} /></Empty>
+        isFiltered || data.total > 0 ? <NoMatch filters={[q, problem ? words.withProblem : undefined, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <First kind={kind} />
       ) : (
         <>
           <Scroll><Rows kind={kind} rows={data.rows} first={(page - 1) * ROWS} total={data.total} sorting={{ sort, choose: (next) => set({ sort: next }) }} ticked={ticked} tick={tick} /></Scroll>
@@ -71,7 +72,12 @@ export function ObjectList() {
 function First({ kind }: { kind: Kind }) {
   const words = useWords()
   const { id, text } = exampleOf(kind)
-  return <>{words.emptyKind} {words.emptyCurl}<code className="example" lang="en">{curlOf(kind, id, text)}</code></>
+  return (
+    <Empty icon={iconOf({ to: `/objects/${kind}`, section: 'gateway' })} title={words.emptyKindTitle(words[kind])}>
+      {words.kindHelp[kind]} {words.emptyCurl}
+      <Command text={curlOf(kind, id, text)} />
+    </Empty>
+  )
 }
 
 /** What is ticked; another list begins with nothing. */
@@ -144,7 +150,7 @@ function Rate({ rate }: { rate: ObjectRate | undefined }) {
 function LeadsTo({ row }: { row: ObjectRow }) {
   const words = useWords()
   const link = (kind: Kind, id: string | number) => (
-    <Text size="sm" component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} c="var(--mantine-color-anchor)">{words[kind]} {id}</Text>
+    <Text size="sm" component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} c="var(--mantine-color-anchor)"><Text span size="xs" c="dimmed">{words.oneOf[kind]}</Text> {id}</Text>
   )
   if (row.upstream_id !== undefined) return link('upstreams', row.upstream_id)
   if (row.service_id !== undefined) return link('services', row.service_id)

@@ -1,11 +1,13 @@
-/** The way of a request through a route: what it takes, which plugins run, where it leads. */
+/** The path of a request through a route: what it takes, which plugins run, where it leads, and how each part does. */
 import { Text, Title } from '@mantine/core'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
-import type { NodeRow, ObjectFacts, PluginRow } from '../../api/types'
-import { useRates } from '../../api/rates'
+import { type Rate, useRates } from '../../api/rates'
+import type { NodeRow, PluginRow } from '../../api/types'
+import { Figures } from '../../flow/figures'
 import { Flow, type Step } from '../../flow/flow'
-import { isRecord } from '../../form/plan'
+import { factsOf, isDown, nodesOf, upstreamPlace } from '../../flow/object-path'
+import { isRecord } from '../../lib/record'
 import { useWords } from '../../words/words'
 
 /** Nodes that are drawn; it is said how many there are. */
@@ -16,34 +18,31 @@ const RULES_READ = 50
 
 const texts = (...all: unknown[]) => all.flat().filter((it): it is string | number => it !== undefined && it !== null).map(String)
 
-const facts = (kind: string, id: string) => ({
-  queryKey: ['facts', kind, id],
-  staleTime: 5000,
-  queryFn: ({ signal }: { signal: AbortSignal }) => json<ObjectFacts>(`/console/v1/objects/${kind}/${encodeURIComponent(id)}`, { signal }),
-})
-
 /** What runs where: a plugin of a route stands before the same of its plugin config, and that before its service's. */
 interface Running { name: string; owner: string; to?: string; priority: number; phases: string[]; isOff: boolean }
 
-/** The way of a request through a route: what it takes, which plugins run in which order, and which nodes are asked. */
+/** The path of a request through a route: what it takes, which plugins run in which order, and which nodes are asked. */
 export function Way({ id, value }: { id: string; value: Record<string, unknown> }) {
   const words = useWords()
   const named = (field: string) => (value[field] === undefined ? undefined : String(value[field]))
   const [serviceId, configId] = [named('service_id'), named('plugin_config_id')]
   const [service, config] = useQueries({
     queries: [
-      { ...facts('services', serviceId ?? ''), enabled: serviceId !== undefined },
-      { ...facts('plugin_configs', configId ?? ''), enabled: configId !== undefined },
+      { ...factsOf('services', serviceId ?? ''), enabled: serviceId !== undefined },
+      { ...factsOf('plugin_configs', configId ?? ''), enabled: configId !== undefined },
     ],
   })
   const rate = useRates('routes', [id]).data?.rows[0]
   const rules = useRules()
   const catalogue = useQuery({ queryKey: ['plugins'], staleTime: 30_000, queryFn: ({ signal }) => json<{ rows: PluginRow[] }>('/console/v1/plugins', { signal }) })
   const serviceValue = service?.data?.value
-  const own = named('upstream_id') ?? (value.upstream === undefined && serviceValue?.upstream_id !== undefined ? String(serviceValue.upstream_id) : undefined)
-  const place = own !== undefined ? `upstreams/${own}` : isRecord(value.upstream) ? `routes/${id}` : serviceId !== undefined ? `services/${serviceId}` : undefined
+  const place = upstreamPlace(id, value, serviceValue)
+  const own = place?.startsWith('upstreams/') ? place.slice(10) : undefined
   const found = useNodes(place)
   const nodes = found ?? []
+  const upstreamRate = useRates('upstreams', own === undefined ? [] : [own]).data?.rows[0]
+  const nodeRates = useRates('nodes', nodes.slice(0, NODES_SHOWN).flatMap((node) => node.address ?? [])).data?.rows ?? []
+  const search = { route: id }
   const byName = new Map((catalogue.data?.rows ?? []).map((row) => [row.name, row]))
   const running = order([
     { owner: words.owners.route, confs: value.plugins },
@@ -54,7 +53,8 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   const steps: Step[] = [
     {
       key: 'match', owner: words.wayTakes, title: texts(value.uri, value.uris).join(' ') || '–',
-      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : '', rate ? words.perSecond(rate.rate) + (rate.failed_rate > 0 ? ` · ${words.failing(rate.failed_rate)}` : '') : ''].filter(Boolean),
+      notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : ''].filter(Boolean),
+      figures: <Figures of={rate} search={search} />, isBad: rate !== undefined && rate.failed_rate > 0,
     },
     ...[...global, ...running].map((it): Step => ({
       key: `${it.owner} ${it.name}`, owner: it.owner, title: it.name, to: it.to ?? `/plugins/${it.name}`,
@@ -64,8 +64,12 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
       key: 'nodes', owner: place === undefined ? words.noUpstream : place.startsWith('upstreams/') ? `${words.upstream} ${own}` : words.upstream, to: own !== undefined ? `/objects/upstreams/${own}` : undefined,
       title: nodes.length > 0 ? words.nodesInline(nodes.length) : found === undefined ? '…' : words.none,
       isBad: nodes.length > 0 && nodes.every(isDown),
-      notes: [...nodes.slice(0, NODES_SHOWN).map((node) => <Node key={`${node.host}:${node.port}`} node={node} />), nodes.length > NODES_SHOWN ? '…' : ''].filter(Boolean),
+      figures: place === undefined ? undefined : <Figures of={upstreamRate ?? rate} search={search} />,
     },
+    ...(nodes.length === 0 ? [] : [{
+      key: 'each', owner: words.nodes, to: `/nodes?q=${encodeURIComponent(place ?? '')}`, title: words.nodesHealthy(nodes.filter((node) => !isDown(node)).length, nodes.length), isBad: nodes.some(isDown),
+      notes: [...nodes.slice(0, NODES_SHOWN).map((node) => <Node key={`${node.host}:${node.port}`} node={node} rate={nodeRates.find((row) => row.id === node.address)} />), nodes.length > NODES_SHOWN ? '…' : ''].filter(Boolean),
+    }]),
   ]
   return (
     <section>
@@ -76,17 +80,17 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   )
 }
 
-/** Whether no request goes to a node. */
-const isDown = (node: NodeRow) => node.address === null || node.status === 'unhealthy' || node.status === 'mostly_unhealthy'
-
-function Node({ node }: { node: NodeRow }) {
+function Node({ node, rate }: { node: NodeRow; rate: Rate | undefined }) {
   const words = useWords()
   const isBad = isDown(node)
   return (
-    <span className="mono" title={node.reason}>
-      <span aria-hidden className={isBad ? 'dot bad' : node.is_checked ? 'dot good' : 'dot'}>{isBad ? '■' : '●'}</span> {`${node.host}:${node.port} × ${node.weight}`}
-      <span className="unseen"> {isBad ? words.unhealthy : node.is_checked ? words.healthy : words.unchecked}</span>
-    </span>
+    <div className="step-node" title={node.reason}>
+      <span className="mono">
+        <span aria-hidden className={isBad ? 'dot bad' : node.is_checked ? 'dot good' : 'dot'}>{isBad ? '■' : '●'}</span> {`${node.host}:${node.port} × ${node.weight}`}
+        <span className="unseen"> {isBad ? words.unhealthy : node.is_checked ? words.healthy : words.unchecked}</span>
+      </span>
+      <Figures of={rate} search={{ q: node.address ?? `${node.host}:${node.port}` }} />
+    </div>
   )
 }
 
@@ -112,7 +116,7 @@ function useRules(): { id: string; value: Record<string, unknown> }[] {
     queryFn: ({ signal }) => json<{ rows: { id: string }[] }>(`/console/v1/objects/global_rules${query({ page_size: RULES_READ })}`, { signal }),
   })
   const ids = (list.data?.rows ?? []).map((row) => row.id)
-  const all = useQueries({ queries: ids.map((id) => facts('global_rules', id)) })
+  const all = useQueries({ queries: ids.map((id) => factsOf('global_rules', id)) })
   return all.flatMap((one, at) => (one.data ? [{ id: ids[at] as string, value: one.data.value }] : []))
 }
 
@@ -122,7 +126,7 @@ export function useNodes(place: string | undefined): NodeRow[] | undefined {
     queryKey: ['nodes', place],
     enabled: place !== undefined,
     refetchInterval: 2000,
-    queryFn: ({ signal }) => json<{ rows: NodeRow[] }>(`/console/v1/nodes${query({ q: place })}`, { signal }),
+    queryFn: nodesOf(place ?? '').queryFn,
   })
   return place === undefined ? [] : found.data?.rows.filter((row) => row.place === place)
 }

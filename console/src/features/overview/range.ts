@@ -18,7 +18,7 @@ const RANGES = Object.keys(SHAPES) as Range[]
 const WIDEST: Range = '15m'
 
 /** `until` is the second that the range ends with, since 1970 by the gateway's clock; without it the range ends now and goes on. */
-export interface RangeSearch { range?: Range; until?: number }
+export interface RangeSearch { range?: Range; until?: number; log?: boolean }
 
 export const shapeOf = ({ range = WIDEST }: RangeSearch) => SHAPES[range]
 
@@ -27,6 +27,7 @@ export function rangeOf(raw: Record<string, unknown>): RangeSearch {
   const range = RANGES.find((it) => it === raw.range)
   return {
     range: range === WIDEST ? undefined : range,
+    log: raw.log === true || undefined,
     until: typeof raw.until === 'number' && Number.isSafeInteger(raw.until) && raw.until > 0 ? raw.until : undefined,
   }
 }

@@ -5,7 +5,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { ApiError, json, query } from '../../api/client'
 import type { ObjectRow, PluginRow } from '../../api/types'
 import type { Schema } from '../../form/plan'
-import { Markdown } from '../../ui/markdown'
+import { Inline, Markdown } from '../../ui/markdown'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
@@ -63,7 +63,7 @@ function Facts({ data }: { data: PluginDetail }) {
   const words = useWords()
   const rows: [string, React.ReactNode][] = [
     [words.phases, <span key="p" lang="en">{data.phases.join(', ')}</span>],
-    [words.priority, words.runsAt(data.priority)],
+    [words.priorityTitle, words.runsAt(data.priority)],
     [words.usedBy, words.usedByCount(data.used_by)],
     [words.belowHttp, data.serves_connections ? words.yes : words.no],
   ]
@@ -91,9 +91,9 @@ function Fields({ title, schema, secrets }: { title: string; schema: Schema; sec
           <Table.Tbody>
             {rows.map(([name, field]) => (
               <Table.Tr key={name}>
-                <Table.Td><span className="mono">{name}</span>{schema.required?.includes(name) && <Text size="xs" c="dimmed">{words.required}</Text>}{secrets.includes(name) && <Text size="xs" c="dimmed">{words.secretField}</Text>}</Table.Td>
+                <Table.Td><span className="mono nowrap">{name}</span>{schema.required?.includes(name) && <Text size="xs" c="dimmed">{words.required}</Text>}{secrets.includes(name) && <Text size="xs" c="dimmed">{words.secretField}</Text>}</Table.Td>
                 <Table.Td><Group gap={4}><span className="mono">{typeOf(field)}</span></Group>{field.default !== undefined && <Text size="xs" c="dimmed" className="mono">= {JSON.stringify(field.default)}</Text>}</Table.Td>
-                <Table.Td><Text size="sm" lang="en">{field.description}</Text></Table.Td>
+                <Table.Td><Text size="sm" lang="en"><Inline text={field.description ?? ''} /></Text></Table.Td>
               </Table.Tr>
             ))}
           </Table.Tbody>

@@ -1,18 +1,27 @@
 /** Recent requests, with what failed and why. No query string and no header is here. */
 import { Anchor, Badge, Button, Drawer, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { json, query } from '../../api/client'
-import type { RecentRequest } from '../../api/types'
+import { useOverview } from '../../api/live'
+import type { Finding, RecentRequest } from '../../api/types'
+import { factsOf } from '../../flow/object-path'
 import { pathInUrl, visible } from '../../lib/visible'
+import { Findings } from '../../ui/findings'
 import { Opens } from '../../ui/frame'
+import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
-import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
+import { Command, Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
 import { clock } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
 
 const api = getRouteApi('/requests')
+
+const ROWS = 50
+
+/** Routes whose names are asked for: a page rarely has more. */
+const NAMES_MAX = 20
 
 interface Answer {
   kept: number
@@ -40,17 +49,19 @@ export function Requests() {
   const [isPaused, setPaused] = useState(false)
   const [isReading, setReading] = useState(false)
   const [opened, open] = useState<RecentRequest>()
-  const { q, code, status, route } = search
+  const { q, code, status, route, page = 1 } = search
   const found = useQuery({
-    queryKey: ['requests', search],
-    // Who reads a row does not want it to move.
-    refetchInterval: isPaused || isReading || opened ? false : 1000,
+    queryKey: ['requests', q, code, status, route],
+    // Who reads a row, or an older page, does not want it to move.
+    refetchInterval: isPaused || isReading || page > 1 || opened ? false : 1000,
     placeholderData: keepPreviousData,
     queryFn: ({ signal }) => json<Answer>(`/console/v1/requests${query({ q, code, status, route })}`, { signal }),
   })
-  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, ...change }, replace: true })
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, page: undefined, ...change }, replace: true })
   const chips = ([['code', code], ['route', route]] as const).filter(([, value]) => value !== undefined)
   const { data } = found
+  const rows = data?.rows.slice((page - 1) * ROWS, page * ROWS) ?? []
+  const names = useNames(rows.map((row) => row.route))
   return (
     <>
       <ScreenHead title={words.requests} note={words.requestsHelp}>
@@ -68,9 +79,10 @@ export function Requests() {
         {data && data.missed > 0 && <Badge color="yellow" variant="light" className="state">{words.missed(data.missed)}</Badge>}
       </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (data.kept === 0 ? <Empty>{words.noRequests}</Empty> : <NoMatch filters={[q, code, status, route]} kept={data.kept} clear={() => void navigate({ search: {}, replace: true })} />) : (
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (data.kept === 0 ? <FirstRequest /> : <NoMatch filters={[q, code, status, route]} kept={data.kept} clear={() => void navigate({ search: {}, replace: true })} />) : (
+        <>
         <Scroll>
-          <Table highlightOnHover stickyHeader>
+          <Table highlightOnHover>
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>{words.time}</Table.Th><Table.Th>{words.status}</Table.Th><Table.Th>{words.request}</Table.Th>
@@ -79,13 +91,13 @@ export function Requests() {
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody onFocus={() => setReading(true)} onBlur={() => setReading(false)}>
-              {data.rows.map((row) => (
+              {rows.map((row) => (
                 <Table.Tr key={row.id}>
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
                   <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {visible(row.host + row.path)}</Opens></Table.Td>
-                  <Table.Td className="mono nowrap">{row.error ? <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}{row.plugin && ` (${row.plugin})`}</Opens> : row.status >= 500 && words.answeredByNode}</Table.Td>
-                  <Table.Td className="mono">{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{row.route}</Opens>}</Table.Td>
+                  <Table.Td className="mono nowrap">{row.error ? <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}{row.plugin && ` (${row.plugin})`}</Opens> : row.status >= 500 ? <span>{words.answeredByNode}</span> : null}</Table.Td>
+                  <Table.Td>{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{names.get(row.route) ?? row.route}</Opens>}</Table.Td>
                   <Table.Td className="mono nowrap">{[...new Set(row.attempts.map((it) => it.node))].map((node) => <Opens key={node} isCell onClick={() => set({ q: node })}>{node}</Opens>)}</Table.Td>
                   <Table.Td className="mono nowrap hide-medium">{row.client}</Table.Td>
                   <Table.Td className="numbers">{words.ms(row.duration_ms)}</Table.Td>
@@ -93,8 +105,10 @@ export function Requests() {
               ))}
             </Table.Tbody>
           </Table>
-          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching)}</Text>
         </Scroll>
+        <Pager page={page} rows={ROWS} shown={rows.length} total={data.rows.length} turn={(to) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })} />
+        {data.matching > data.rows.length && <Text size="sm" c="dimmed">{words.newestOf(data.rows.length, data.matching)}</Text>}
+        </>
       )}
       <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {visible(opened.host + opened.path)}</span>}>
         {opened && <Detail row={opened} />}
@@ -103,8 +117,38 @@ export function Requests() {
   )
 }
 
+/** How the first request comes: by a command to the data plane. */
+function FirstRequest() {
+  const words = useWords()
+  const listener = useOverview().data?.listeners.http?.[0]
+  const host = listener?.replace(/^(?:0\.0\.0\.0|\[::\])(?=:)/, location.hostname)
+  return <Empty icon="requests" title={words.noRequests}>{words.noRequestsHelp}{host && <Command text={`curl -i http://${host}/`} />}</Empty>
+}
+
+/** Names of routes by their ids, as far as there are any. */
+function useNames(ids: string[]): Map<string, string> {
+  const distinct = [...new Set(ids)].filter((id) => id !== '').slice(0, NAMES_MAX)
+  const found = useQueries({ queries: distinct.map((id) => ({ ...factsOf('routes', id), retry: false, staleTime: 60_000 })) })
+  return new Map(distinct.flatMap((id, at) => {
+    const name = found[at]?.data?.value.name
+    return typeof name === 'string' ? [[id, name] as const] : []
+  }))
+}
+
+/** What is wrong with the gateway that a request may have failed by: findings of its route, or of a node that it was sent to. */
+function useRelated(row: RecentRequest): Finding[] {
+  const findings = useOverview().data?.findings ?? []
+  if (row.error === null && row.status < 500) return []
+  const nodes = row.attempts.map((attempt) => attempt.node)
+  const ofRequest = findings.filter(({ requests }) => requests !== null && (requests.code === undefined || requests.code === row.error?.code))
+  // The route tells more than a node, which other routes may use too.
+  const ofRoute = ofRequest.filter(({ requests }) => requests?.route === row.route)
+  return (ofRoute.length > 0 ? ofRoute : ofRequest.filter(({ requests }) => nodes.some((node) => requests?.q === node))).slice(0, 1)
+}
+
 function Detail({ row }: { row: RecentRequest }) {
   const words = useWords()
+  const related = useRelated(row)
   const { language } = useLanguage()
   const facts: [string, React.ReactNode][] = [
     [words.time, new Date(row.at_ms).toLocaleString(language)],
@@ -119,6 +163,7 @@ function Detail({ row }: { row: RecentRequest }) {
   ]
   return (
     <Stack>
+      {related.length > 0 && <section className="card findings" aria-label={words.needsHand}><Findings findings={related} /></section>}
       {row.error && (
         <section className="card">
           <Text className="mono" fw={700}>{row.error.code}</Text>

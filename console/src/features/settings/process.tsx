@@ -21,7 +21,7 @@ export function Doctor() {
   if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />
   if (found.data === undefined) return <Loading />
   if (found.data.findings.length === 0) return <Empty>{words.noFindings}</Empty>
-  return <section className="card"><Findings findings={found.data.findings} /></section>
+  return <section className="card findings"><Findings findings={found.data.findings} /></section>
 }
 
 interface Line { number: number; at_ms: number; text: string }

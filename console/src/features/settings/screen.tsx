@@ -5,6 +5,8 @@ import { getRouteApi } from '@tanstack/react-router'
 import { json } from '../../api/client'
 import { useOverview } from '../../api/live'
 import type { Setting } from '../../api/types'
+import { Inline } from '../../ui/markdown'
+import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
@@ -12,10 +14,11 @@ import { useWords } from '../../words/words'
 import { Doctor, ProcessLog } from './process'
 
 const api = getRouteApi('/settings')
+const ROWS = 40
 
 export function Settings() {
   const words = useWords()
-  const { q = '', all, tab = 'settings' } = api.useSearch()
+  const { q = '', all, page = 1, tab = 'settings' } = api.useSearch()
   const navigate = api.useNavigate()
   const found = useQuery({
     queryKey: ['settings'],
@@ -40,7 +43,12 @@ export function Settings() {
             onChange={(value) => void navigate({ search: { q: q || undefined, all: value === 'all' || undefined }, replace: true })} />
         </div>
         {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-        {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: { all } })} /> : <Empty>{words.settingsNone}</Empty>) : <Rows rows={rows} />}
+        {found.data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: { all } })} /> : <Empty>{words.settingsNone}</Empty>) : (
+          <>
+            <Rows rows={rows.slice((page - 1) * ROWS, page * ROWS)} />
+            <Pager page={page} rows={ROWS} shown={Math.max(0, Math.min(ROWS, rows.length - (page - 1) * ROWS))} total={rows.length} turn={(to) => void navigate({ search: { q: q || undefined, all, page: to > 1 ? to : undefined } })} />
+          </>
+        )}
       </Stack>}
     </>
   )
@@ -52,33 +60,34 @@ function About() {
   if (data === undefined) return null
   return (
     <section className="card">
-      <Table variant="vertical" withRowBorders={false}>
-        <Table.Tbody>
+      <dl className="facts">
           {([
             [words.version, data.version], [words.host, data.hostname], [words.source, <span key="s" lang="en">{data.source}</span>], [words.started, <Time key="t" at={data.started_at} stands />],
             [words.listens, <span key="l" className="mono">{Object.entries(data.listeners).map(([name, addresses]) => `${name} ${addresses.join(' ')}`).join(' · ')}</span>],
           ] as [string, React.ReactNode][]).map(([label, text]) => (
-            <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{text}</Table.Td></Table.Tr>
+            <div key={label} className={label === words.listens || label === words.source ? 'wide' : undefined}><dt>{label}</dt><dd>{text}</dd></div>
           ))}
-        </Table.Tbody>
-      </Table>
+      </dl>
     </section>
   )
 }
 
+/** A setting a row: its name, and beside it what it is set to and what that means. */
 function Rows({ rows }: { rows: Setting[] }) {
   const words = useWords()
   return (
     <Scroll>
-      <Table>
-        <Table.Thead><Table.Tr><Table.Th>{words.name}</Table.Th><Table.Th>{words.value}</Table.Th><Table.Th className="hide-narrow">{words.defaultValue}</Table.Th><Table.Th className="hide-narrow">{words.meaning}</Table.Th></Table.Tr></Table.Thead>
+      <Table className="settings">
+        <Table.Thead><Table.Tr><Table.Th>{words.setting}</Table.Th><Table.Th>{words.settingValue}</Table.Th><Table.Th>{words.meaning}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
           {rows.map((row) => (
             <Table.Tr key={row.name}>
-              <Table.Td className="nowrap"><span className="mono">{row.name}</span><Text size="xs" c="dimmed" className="mono hide-narrow">{row.variable}</Text></Table.Td>
-              <Table.Td className="mono" fw={row.is_default ? undefined : 600}>{row.value}</Table.Td>
-              <Table.Td className="mono hide-narrow"><Text span c="dimmed" inherit>{row.is_default ? '' : row.default}</Text></Table.Td>
-              <Table.Td className="hide-narrow"><Text size="sm" lang="en">{row.doc}</Text></Table.Td>
+              <Table.Td><span className="mono setting-name">{row.name}</span></Table.Td>
+              <Table.Td>
+                <Text className="mono wrap" fw={row.is_default ? undefined : 650} component="div">{row.value === '' ? '–' : row.value}</Text>
+                {!row.is_default && <Text size="xs" c="dimmed" component="div">{words.defaultOf} <span className="mono">{row.default === '' ? '–' : row.default}</span></Text>}
+              </Table.Td>
+              <Table.Td><Text size="sm" lang="en" component="div"><Inline text={row.doc} /></Text><Text size="xs" c="dimmed" className="mono">{row.variable}</Text></Table.Td>
             </Table.Tr>
           ))}
         </Table.Tbody>

@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 42] = [
+const OPERATIONS: [Operation; 43] = [
     ("/console/v1/login", "get", "console_who", "Identity and role of the caller", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Sign in with a key; sets a cookie", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "Sign out", &[]),
@@ -31,6 +31,7 @@ const OPERATIONS: [Operation; 42] = [
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these routes, with commas between them."),
+            ("history", "`true` for the figures of the last 15 minutes too, of at most 20 rows."),
         ],
     ),
     (
@@ -41,6 +42,7 @@ const OPERATIONS: [Operation; 42] = [
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these upstreams, with commas between them."),
+            ("history", "`true` for the figures of the last 15 minutes too, of at most 20 rows."),
         ],
     ),
     (
@@ -51,6 +53,18 @@ const OPERATIONS: [Operation; 42] = [
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these consumers, with commas between them."),
+            ("history", "`true` for the figures of the last 15 minutes too, of at most 20 rows."),
+        ],
+    ),
+    (
+        "/console/v1/live/nodes",
+        "get",
+        "console_live_nodes",
+        "Attempts and failures a second of each node, with the time until the heads of its answers",
+        &[
+            ("sort", "`failures` for those that fail most."),
+            ("ids", "Only nodes with these addresses, with commas between them."),
+            ("history", "`true` for the figures of the last 15 minutes too, of at most 20 rows."),
         ],
     ),
     (

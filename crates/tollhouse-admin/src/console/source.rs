@@ -28,6 +28,8 @@ pub enum RatedKind {
     /// Upstream objects; those inside routes count as their routes.
     Upstreams,
     Consumers,
+    /// Nodes by their addresses.
+    Nodes,
 }
 
 impl RatedKind {
@@ -37,6 +39,7 @@ impl RatedKind {
             "routes" => Self::Routes,
             "upstreams" => Self::Upstreams,
             "consumers" => Self::Consumers,
+            "nodes" => Self::Nodes,
             _ => return None,
         })
     }
@@ -56,6 +59,32 @@ impl RateOrder {
     pub(super) fn parse(text: Option<&str>) -> Self {
         if text == Some("failures") { Self::Failures } else { Self::Requests }
     }
+}
+
+/// Figures of each object in an answer of [`ConsoleSource::live_objects`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateContents {
+    /// The figures of the last seconds.
+    Latest,
+    /// The figures of the last seconds and those of the last 15 minutes.
+    History,
+}
+
+impl RateContents {
+    /// Parses the argument `history`.
+    pub(super) fn parse(text: Option<&str>) -> Self {
+        if text == Some("true") { Self::History } else { Self::Latest }
+    }
+}
+
+/// Selection of objects and figures for [`ConsoleSource::live_objects`].
+#[derive(Debug, Clone, Copy)]
+pub struct LiveQuery<'a> {
+    pub kind: RatedKind,
+    pub order: RateOrder,
+    /// Only objects with these ids, separated by commas; `None` for all.
+    pub ids: Option<&'a str>,
+    pub contents: RateContents,
 }
 
 /// File of a finished load test.
@@ -111,9 +140,8 @@ pub trait ConsoleSource: Send + Sync {
     /// Returns the traffic of each second after `since`, in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// Returns the request rates of all objects of a kind, or of those in the comma-separated
-    /// `ids`.
-    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value;
+    /// Returns the request rates of objects of a kind.
+    fn live_objects(&self, query: &LiveQuery<'_>) -> Value;
 
     /// Returns recent requests, newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;

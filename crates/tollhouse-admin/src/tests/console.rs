@@ -6,8 +6,8 @@ use tollhouse_config::{Document, Item};
 
 use super::*;
 use crate::{
-    BenchFile, ConsoleSource, Cors, Encryption, KeyCheck, Question, RateOrder, RatedKind,
-    RequestFilter, Sessions,
+    BenchFile, ConsoleSource, Cors, Encryption, KeyCheck, LiveQuery, Question, RateContents,
+    RateOrder, RequestFilter, Sessions,
 };
 
 /// Process whose answers are constant.
@@ -43,8 +43,10 @@ impl ConsoleSource for Quiet {
         json!({"since": since})
     }
 
-    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value {
-        json!({"kind": format!("{kind:?}"), "by_failures": order == RateOrder::Failures, "ids": ids})
+    fn live_objects(&self, query: &LiveQuery<'_>) -> Value {
+        let has_history = query.contents == RateContents::History;
+        let is_by_failures = query.order == RateOrder::Failures;
+        json!({"kind": format!("{:?}", query.kind), "by_failures": is_by_failures, "ids": query.ids, "history": has_history})
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {
@@ -329,11 +331,11 @@ async fn the_process_is_asked_and_the_store_counted() {
         ("/console/v1/live?since=7", json!({"since": 7})),
         (
             "/console/v1/live/routes?sort=failures",
-            json!({"kind": "Routes", "by_failures": true, "ids": null}),
+            json!({"kind": "Routes", "by_failures": true, "ids": null, "history": false}),
         ),
         (
             "/console/v1/live/consumers?ids=a,b",
-            json!({"kind": "Consumers", "by_failures": false, "ids": "a,b"}),
+            json!({"kind": "Consumers", "by_failures": false, "ids": "a,b", "history": false}),
         ),
         ("/console/v1/requests?code=no_nodes", json!({"code": "no_nodes"})),
         ("/console/v1/nodes?q=x", json!({"search": "x"})),

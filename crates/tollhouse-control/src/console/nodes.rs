@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::snapshot::{Target, UpstreamEntry};
+use tollhouse_stdx::plural::counted;
 use tollhouse_upstream::health::state::{Counters, Status};
 use tollhouse_upstream::{FailureStreak, Node};
 
@@ -148,23 +149,27 @@ impl NodeState {
             return format!("{} attempts in a row failed", streak.failures);
         }
         if !is_checked {
-            return "no checks are set for it".to_owned();
+            return "no health checks configured".to_owned();
         }
         let failures = [
-            (counters.tcp_failure, "refused or broken connections"),
-            (counters.timeout_failure, "time-outs"),
-            (counters.http_failure, "bad statuses"),
+            (counters.tcp_failure, "refused or broken connection"),
+            (counters.timeout_failure, "timeout"),
+            (counters.http_failure, "failed response"),
         ];
         let failures = failures.into_iter().filter(|(count, _)| *count > 0);
-        let failures: Vec<String> =
-            failures.map(|(count, what)| format!("{count} {what}")).collect();
+        let failures: Vec<String> = failures.map(|(count, what)| counted(count, what)).collect();
         match status {
             Status::Healthy => "no failures".to_owned(),
-            Status::MostlyHealthy => format!("it serves after {}", failures.join(", ")),
-            Status::MostlyUnhealthy => {
-                format!("it is coming back: {} good answers in a row", counters.success)
+            Status::MostlyHealthy => {
+                let Counters { http_failure, tcp_failure, timeout_failure, .. } = *counters;
+                let failed = [http_failure, tcp_failure, timeout_failure];
+                let failed: u16 = failed.into_iter().map(u16::from).sum();
+                format!("serving; {}", counted(failed, "failed check"))
             }
-            Status::Unhealthy if failures.is_empty() => "its checks fail".to_owned(),
+            Status::MostlyUnhealthy => {
+                format!("not serving yet; {} in a row", counted(counters.success, "passed check"))
+            }
+            Status::Unhealthy if failures.is_empty() => "its health checks fail".to_owned(),
             Status::Unhealthy => format!("{} in a row", failures.join(", ")),
         }
     }
@@ -262,12 +267,13 @@ mod tests {
     fn the_reason_names_what_was_counted() {
         let counters = Counters { tcp_failure: 3, ..Counters::default() };
         let none = Counters::default();
+        let one = Counters { http_failure: 1, ..none };
         for (is_resolved, is_checked, status, counters, expected) in [
             (true, true, Status::Healthy, none, "no failures"),
-            (true, false, Status::Healthy, none, "no checks are set for it"),
+            (true, false, Status::Healthy, none, "no health checks configured"),
             (false, true, Status::Healthy, none, "its name has no address"),
             (true, true, Status::Unhealthy, counters, "3 refused or broken connections in a row"),
-            (true, true, Status::Unhealthy, none, "its checks fail"),
+            (true, true, Status::Unhealthy, none, "its health checks fail"),
         ] {
             let state = NodeState { is_resolved, is_checked, status, counters, streak: None };
             assert_eq!(state.reason(), expected);

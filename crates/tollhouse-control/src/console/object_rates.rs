@@ -1,5 +1,5 @@
-//! Request rates of routes, upstream objects and consumers. The counters of all workers are read
-//! every few seconds; a request only costs one count.
+//! Request rates of routes, upstream objects, consumers and nodes. The counters of all workers are
+//! read every few seconds; a request only costs one count.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tollhouse_admin::RateOrder;
+use tollhouse_admin::{LiveQuery, RateContents, RateOrder, RatedKind};
 use tollhouse_proxy::{Snapshot, SnapshotCell};
+use tollhouse_telemetry::histogram::Totals;
 use tollhouse_telemetry::{Counted, Metrics};
+
+use super::object_history::{Interval, ObjectHistory};
 
 /// Interval between readings, over which rates are computed.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -20,18 +23,23 @@ const LOOKS_PER_MARK: u64 = 12;
 /// Limit of rows in an answer.
 const ROWS_MAX: usize = 200;
 
+/// Limit of rows in an answer with histories, which have about 5 KB each.
+const HISTORY_ROWS_MAX: usize = 20;
+
 /// Rates of all kinds of object.
 #[derive(Debug, Default)]
 pub struct ObjectRates {
     routes: Rates,
     upstreams: Rates,
     consumers: Rates,
+    nodes: Rates,
 }
 
 /// Rates by object id, for objects that have had requests.
 #[derive(Debug, Default)]
 struct Rates {
     by_id: Mutex<HashMap<String, Rate>>,
+    history: Mutex<ObjectHistory>,
     looks: AtomicU64,
 }
 
@@ -46,6 +54,25 @@ struct Rate {
     marks: [u64; 2],
 }
 
+/// Counts of an object since the start.
+#[derive(Debug)]
+struct Counts {
+    id: String,
+    /// Number of the object in the source of its durations.
+    number: u32,
+    requests: u64,
+    failed: u64,
+}
+
+/// Time of a reading.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    /// Time since the last reading.
+    time: Duration,
+    /// Unix time.
+    now_s: u64,
+}
+
 impl ObjectRates {
     /// Reads the counters every [`INTERVAL`]; never returns.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>, metrics: Arc<Metrics>) {
@@ -57,17 +84,41 @@ impl ObjectRates {
             let now = Instant::now();
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let snapshot = snapshots.load();
-            for counted in [Counted::Routes, Counted::Upstreams, Counted::Consumers] {
-                let counts = read_counts(&snapshot, &metrics, counted).into_iter();
-                self.rates(counted).look(counts, now - before, since.as_secs());
+            let reading = Reading { time: now - before, now_s: since.as_secs() };
+            let counts = read_counts(&snapshot, &metrics, Counted::Routes);
+            self.routes.look(counts, reading, |number| Some(metrics.route_durations(number)));
+            for (counted, rates) in
+                [(Counted::Upstreams, &self.upstreams), (Counted::Consumers, &self.consumers)]
+            {
+                rates.look(read_counts(&snapshot, &metrics, counted), reading, |_| None);
             }
+            self.look_at_nodes(&metrics, reading);
             before = now;
         }
     }
 
-    /// Returns the first objects in this order. `ids` restricts the answer to comma-separated ids.
-    pub(super) fn top(&self, counted: Counted, order: RateOrder, ids: Option<&str>) -> Value {
-        self.rates(counted).top(order, ids)
+    fn look_at_nodes(&self, metrics: &Metrics, reading: Reading) {
+        let nodes = metrics.node_readings();
+        let counts = nodes.iter().zip(0..).map(|(node, number)| Counts {
+            id: node.address.clone(),
+            number,
+            requests: node.attempts,
+            failed: node.failed,
+        });
+        self.nodes.look(counts.collect(), reading, |number| {
+            nodes.get(number as usize).map(|node| node.durations.clone())
+        });
+    }
+
+    /// Returns the first objects that the query asks for.
+    pub(super) fn top(&self, query: &LiveQuery<'_>) -> Value {
+        let rates = match query.kind {
+            RatedKind::Routes => &self.routes,
+            RatedKind::Upstreams => &self.upstreams,
+            RatedKind::Consumers => &self.consumers,
+            RatedKind::Nodes => &self.nodes,
+        };
+        rates.top(query)
     }
 
     /// Returns the number of requests that a route had had one to two minutes ago.
@@ -75,23 +126,11 @@ impl ObjectRates {
         let rates = self.routes.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         rates.get(route).map_or(0, |rate| rate.marks[0])
     }
-
-    const fn rates(&self, counted: Counted) -> &Rates {
-        match counted {
-            Counted::Routes => &self.routes,
-            Counted::Upstreams => &self.upstreams,
-            Counted::Consumers => &self.consumers,
-        }
-    }
 }
 
 /// Returns the numbers of requests and failures of all objects of a kind that have had requests.
 /// Other objects are skipped, because on large gateways most are unused.
-fn read_counts(
-    snapshot: &Snapshot,
-    metrics: &Metrics,
-    counted: Counted,
-) -> Vec<(String, (u64, u64))> {
+fn read_counts(snapshot: &Snapshot, metrics: &Metrics, counted: Counted) -> Vec<Counts> {
     let reader = CountReader { metrics, counted };
     match counted {
         Counted::Routes => {
@@ -120,25 +159,37 @@ struct CountReader<'a> {
 
 impl CountReader<'_> {
     /// Reads the counters of the objects with these numbers.
-    fn read<T>(
-        &self,
-        objects: Vec<(T, u32)>,
-        name: impl Fn(&T) -> String,
-    ) -> Vec<(String, (u64, u64))> {
+    fn read<T>(&self, objects: Vec<(T, u32)>, name: impl Fn(&T) -> String) -> Vec<Counts> {
         let numbers = objects.iter().map(|(_, number)| *number);
         let counts = self.metrics.object_requests(self.counted, numbers);
         let active = objects.iter().zip(counts).filter(|(_, (requests, _))| *requests > 0);
-        active.map(|((object, _), counts)| (name(object), counts)).collect()
+        let named = active.map(|((object, number), (requests, failed))| Counts {
+            id: name(object),
+            number: *number,
+            requests,
+            failed,
+        });
+        named.collect()
     }
 }
 
 impl Rates {
-    fn look(&self, counts: impl Iterator<Item = (String, (u64, u64))>, time: Duration, now_s: u64) {
+    fn look(
+        &self,
+        counts: Vec<Counts>,
+        reading: Reading,
+        durations: impl Fn(u32) -> Option<Totals>,
+    ) {
+        let Reading { time, now_s } = reading;
         let mut rates = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let is_mark = self.looks.fetch_add(1, Relaxed) % LOOKS_PER_MARK == LOOKS_PER_MARK - 1;
         let mut next = HashMap::new();
         let seconds = time.as_secs_f64().max(0.001);
-        for (id, (requests, failed)) in counts.filter(|(_, (requests, _))| *requests > 0) {
+        for Counts { id, number, requests, failed } in counts {
+            if requests == 0 {
+                continue;
+            }
             let old = rates.get(&id).copied().unwrap_or_default();
             let (new, new_failed) =
                 (requests.saturating_sub(old.requests), failed.saturating_sub(old.failed));
@@ -150,18 +201,22 @@ impl Rates {
                 last_seen_s: if new > 0 { now_s } else { old.last_seen_s },
                 marks: if is_mark { [old.marks[1], requests] } else { old.marks },
             };
+            let interval = Interval { at_s: now_s, seconds, requests: new, failed: new_failed };
+            history.add(&id, interval, || durations(number));
             next.insert(id, rate);
         }
+        history.retain(|id| next.contains_key(id));
         *rates = next;
     }
 
-    fn top(&self, order: RateOrder, ids: Option<&str>) -> Value {
+    fn top(&self, query: &LiveQuery<'_>) -> Value {
         let rates = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted: Option<Vec<&str>> = ids.map(|ids| ids.split(',').collect());
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted: Option<Vec<&str>> = query.ids.map(|ids| ids.split(',').collect());
         let is_wanted = |id: &String| wanted.as_ref().is_none_or(|ids| ids.contains(&id.as_str()));
         let mut rows: Vec<(&String, &Rate)> =
             rates.iter().filter(|(id, _)| is_wanted(id)).collect();
-        let figure = |rate: &Rate| match order {
+        let figure = |rate: &Rate| match query.order {
             RateOrder::Failures => rate.failed_rate,
             RateOrder::Requests => rate.rate,
         };
@@ -172,15 +227,26 @@ impl Rates {
                 .then_with(|| one.0.cmp(other.0))
         });
         let total = rows.len();
-        let rows = rows.into_iter().take(ROWS_MAX).map(|(id, rate)| {
-            json!({
+        let rows_max = match query.contents {
+            RateContents::Latest => ROWS_MAX,
+            RateContents::History => HISTORY_ROWS_MAX,
+        };
+        let rows = rows.into_iter().take(rows_max).map(|(id, rate)| {
+            let (p50_ms, p99_ms) = history.latest_ms(id);
+            let mut row = json!({
                 "id": id,
                 "rate": rate.rate,
                 "failed_rate": rate.failed_rate,
                 "requests": rate.requests,
                 "failed": rate.failed,
                 "last_seen": rate.last_seen_s,
-            })
+                "p50_ms": p50_ms,
+                "p99_ms": p99_ms,
+            });
+            if query.contents == RateContents::History {
+                row["history"] = history.to_json(id);
+            }
+            row
         });
         json!({ "total": total, "interval_seconds": INTERVAL.as_secs(), "rows": rows.collect::<Value>() })
     }
@@ -190,21 +256,61 @@ impl Rates {
 mod tests {
     use super::*;
 
+    const ALL: LiveQuery<'static> = LiveQuery {
+        kind: RatedKind::Routes,
+        order: RateOrder::Requests,
+        ids: None,
+        contents: RateContents::Latest,
+    };
+
+    fn look(rates: &Rates, counts: &[(&str, u64, u64)], now_s: u64) {
+        let counts = counts.iter().map(|(id, requests, failed)| Counts {
+            id: (*id).to_owned(),
+            number: 0,
+            requests: *requests,
+            failed: *failed,
+        });
+        let reading = Reading { time: Duration::from_secs(5), now_s };
+        rates.look(counts.collect(), reading, |_| None);
+    }
+
     #[test]
     fn rates_are_what_came_since_the_last_look() {
         let rates = Rates::default();
-        let look = |a: (u64, u64), b: (u64, u64), now_s| {
-            let counts = [("a".to_owned(), a), ("b".to_owned(), b), ("idle".to_owned(), (0, 0))];
-            rates.look(counts.into_iter(), Duration::from_secs(5), now_s);
-        };
-        look((10, 0), (5, 5), 100);
-        look((60, 0), (5, 5), 105);
-        let top = rates.top(RateOrder::Requests, None);
+        look(&rates, &[("a", 10, 0), ("b", 5, 5), ("idle", 0, 0)], 100);
+        look(&rates, &[("a", 60, 0), ("b", 5, 5), ("idle", 0, 0)], 105);
+        let top = rates.top(&ALL);
         let rows = top["rows"].as_array().expect("rows");
         assert_eq!((rows.len(), &rows[0]["id"], &rows[0]["rate"]), (2, &json!("a"), &json!(10.0)));
         assert_eq!((&rows[1]["rate"], &rows[1]["last_seen"]), (&json!(0.0), &json!(100)));
-        assert_eq!(rates.top(RateOrder::Requests, Some("b,c"))["total"], 1);
-        look((60, 0), (15, 10), 110);
-        assert_eq!(rates.top(RateOrder::Failures, None)["rows"][0]["id"], "b");
+        assert_eq!(rates.top(&LiveQuery { ids: Some("b,c"), ..ALL })["total"], 1);
+        look(&rates, &[("a", 60, 0), ("b", 15, 10)], 110);
+        let failing = LiveQuery { order: RateOrder::Failures, ..ALL };
+        assert_eq!(rates.top(&failing)["rows"][0]["id"], "b");
+    }
+
+    #[test]
+    fn a_history_comes_only_where_it_is_asked_for() {
+        let rates = Rates::default();
+        look(&rates, &[("a", 10, 0)], 100);
+        look(&rates, &[("a", 10, 0)], 105);
+        assert_eq!(rates.top(&ALL)["rows"][0].get("history"), None);
+        let history = rates.top(&LiveQuery { contents: RateContents::History, ..ALL });
+        assert_eq!(history["rows"][0]["history"]["rate"], json!([2.0, 0.0]));
+    }
+
+    #[test]
+    fn nodes_are_counted_by_address() {
+        let metrics = Metrics::new();
+        let core = metrics.for_core();
+        let address = std::net::SocketAddr::from(([10, 0, 0, 1], 80)).into();
+        core.nodes().counts(address).fail();
+        let rates = ObjectRates::default();
+        rates.look_at_nodes(&metrics, Reading { time: Duration::from_secs(5), now_s: 5 });
+        let top = rates.top(&LiveQuery { kind: RatedKind::Nodes, ..ALL });
+        assert_eq!(
+            (&top["rows"][0]["id"], &top["rows"][0]["failed"]),
+            (&json!("10.0.0.1:80"), &json!(1))
+        );
     }
 }

@@ -99,6 +99,13 @@ impl Sampler {
         self.after(unix_s().saturating_sub(count))
     }
 
+    /// Returns the number of answers with 500 or higher in the last `count` seconds.
+    pub fn server_errors(&self, count: usize) -> u64 {
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = seconds.iter().rev().take(count);
+        last.map(|second| second.by_class[StatusClass::ServerError.index()]).sum()
+    }
+
     /// Returns the seconds after the Unix time `since`, oldest first.
     pub fn after(&self, since: u64) -> Value {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -128,12 +135,17 @@ fn row(second: &Second) -> Value {
     let failures = second.failures.iter();
     let failures: Map<String, Value> =
         failures.map(|(code, count)| (code.text().to_owned(), (*count).into())).collect();
+    // Answers with 500 or higher that the gateway only passed on.
+    let own = second.failures.iter().filter(|(code, _)| code.status() >= 500);
+    let own: u64 = own.map(|(_, count)| count).sum();
+    let server_errors = second.by_class[StatusClass::ServerError.index()];
     json!({
         "at": second.at_s,
         "length_ms": second.length_ms,
         "requests": second.by_class.iter().sum::<u64>(),
         "classes": classes,
         "failures": failures,
+        "node_errors": server_errors.saturating_sub(own),
         "p50_ms": second.p50_ms,
         "p90_ms": second.p90_ms,
         "p99_ms": second.p99_ms,
@@ -160,15 +172,18 @@ mod tests {
         let before = metrics.traffic();
         core.requests.increment(StatusClass::Success);
         core.requests.increment(StatusClass::ServerError);
+        core.requests.increment(StatusClass::ServerError);
         core.requests_failed.increment(ErrorCode::NoNodes);
         core.request_duration.observe_ms(7);
         let sampler = Sampler::new(Arc::clone(&metrics));
         sampler.take(Duration::from_secs(1), &before, &metrics.traffic(), 100);
         let seconds = &sampler.after(99)["seconds"];
-        assert_eq!(seconds[0]["classes"], json!({"2xx": 1, "5xx": 1}));
+        assert_eq!(seconds[0]["classes"], json!({"2xx": 1, "5xx": 2}));
         assert_eq!(seconds[0]["failures"], json!({"no_nodes": 1}));
-        assert_eq!((&seconds[0]["requests"], &seconds[0]["p99_ms"]), (&json!(2), &json!(7)));
+        assert_eq!(seconds[0]["node_errors"], 1);
+        assert_eq!((&seconds[0]["requests"], &seconds[0]["p99_ms"]), (&json!(3), &json!(7)));
         assert_eq!(sampler.after(100)["seconds"], json!([]));
+        assert_eq!((sampler.server_errors(1), sampler.server_errors(0)), (2, 0));
     }
 
     #[test]

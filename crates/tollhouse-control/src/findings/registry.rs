@@ -101,7 +101,10 @@ fn empty(service: String, silent: &[&Instance]) -> Finding {
 
 fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
     let instances = counted(silent.len() as u64, "instance");
-    let what = format!("{instances} of registry service {service} fell silent: {}", named(silent));
+    let what = format!(
+        "{instances} of registry service {service} missed the heartbeats: {}",
+        named(silent)
+    );
     about(Severity::Warning, Kind::NodeUnhealthy, service, what)
         .with_remedy("start the instances, or deregister those that are gone")
         .with_count(silent.len() as u64)

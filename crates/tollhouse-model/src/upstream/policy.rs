@@ -22,7 +22,7 @@ macro_rules! balancing_policies {
             LeastConnections "least_conn" {
                 hashes_key: false, slow_start: true, table: least_connections::LeastConnectionsTable
             }
-            /// The faster of two nodes drawn at random, by a moving average of response times.
+            /// Power of two choices, by a moving average of response times.
             Ewma "ewma" {
                 hashes_key: false, slow_start: false, table: ewma::EwmaTable
             }

@@ -173,7 +173,7 @@ test('form and text follow each other, undo crosses both, and broken text dims t
 test('all faults stand at their fields in the words of the gateway, before saving', async ({ page, gateway }) => {
   await gateway.call('PUT', '/apisix/admin/routes/faults', { uri: '/faults', plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/faults/edit')
-  const status = page.getByLabel('Status of refused requests')
+  const status = page.getByLabel('Status of refused requests', { exact: true })
   const service = page.getByRole('combobox', { name: 'Service', exact: true })
   // Nothing is red before it was typed.
   await expect(page.locator('[aria-invalid=true], .field-error')).toHaveCount(0)

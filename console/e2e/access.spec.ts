@@ -67,9 +67,9 @@ test('what has the focus is hidden by no bar', async ({ page, gateway }) => {
   await gateway.call('PUT', '/apisix/admin/routes/bars', { uri: '/bars', plugins: { 'limit-count': { count: 5, time_window: 60 }, cors: {} }, upstream: { nodes: { [gateway.origin]: 1 } } })
   await page.setViewportSize({ width: 1000, height: 420 })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/bars/edit?view=form')
-  await page.getByLabel('time_window', { exact: true }).waitFor()
+  await page.getByLabel('Per', { exact: true }).waitFor()
   await page.getByRole('button', { name: 'Discard the changes' }).scrollIntoViewIfNeeded()
-  await page.getByLabel('time_window', { exact: true }).focus()
+  await page.getByLabel('Per', { exact: true }).focus()
   const hidden: string[] = []
   for (let count = 0; count < 40; count += 1) {
     await page.keyboard.press('Shift+Tab')

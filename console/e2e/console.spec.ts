@@ -21,7 +21,7 @@ test('a wrong key is refused in words, and a right one leaves no trace in the br
 test('one changed line is reviewed, saved, and the only difference', async ({ page, gateway }) => {
   const before = { uri: '/edit', name: 'Edit', plugins: { 'key-auth': {} }, upstream: { nodes: { [gateway.origin]: 1 } }, priority: 7 }
   await gateway.call('PUT', '/apisix/admin/routes/edit', before)
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/edit/edit')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/edit/edit?view=both')
   await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
   const editor = page.getByRole('textbox', { name: 'JSON' })
   const text = await editor.inputValue()
@@ -38,7 +38,7 @@ test('one changed line is reviewed, saved, and the only difference', async ({ pa
 test('who saves second is shown what changed, and overwrites nothing', async ({ page, gateway }) => {
   const route = { uri: '/twice', upstream: { nodes: { [gateway.origin]: 1 } } }
   await gateway.call('PUT', '/apisix/admin/routes/twice', route)
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/twice/edit')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/twice/edit?view=both')
   const editor = page.getByRole('textbox', { name: 'JSON' })
   await editor.fill((await editor.inputValue()).replace('"/twice"', '"/mine"'))
   await gateway.call('PUT', '/apisix/admin/routes/twice', { ...route, desc: 'theirs' })
@@ -52,7 +52,7 @@ test('who saves second is shown what changed, and overwrites nothing', async ({ 
 })
 
 test('faults are told in the words of the server, and what was typed stays', async ({ page, gateway }) => {
-  await signIn(page, gateway, ADMIN, '/ui/new/routes')
+  await signIn(page, gateway, ADMIN, '/ui/new/routes?view=both')
   const editor = page.getByRole('textbox', { name: 'JSON' })
   await editor.fill('{"uri": 5}')
   await page.getByRole('button', { name: 'Review' }).click()
@@ -136,10 +136,10 @@ test('one field of the form is one line of the review, and the store differs in 
     upstream: { nodes: { [gateway.origin]: 1 }, timeout: { connect: 1.5, send: 6, read: 6 } }, labels: { a: 'b' }, priority: 0,
   }
   await gateway.call('PUT', '/apisix/admin/routes/form', before)
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/form/edit?view=form')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/form/edit')
   await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
-  await expect(page.getByLabel('count', { exact: true })).toHaveValue('$http_x_limit')
-  await page.getByLabel('time_window', { exact: true }).fill('30')
+  await expect(page.getByLabel('Requests allowed', { exact: true })).toHaveValue('$http_x_limit')
+  await page.getByLabel('Per', { exact: true }).fill('30')
   await expect(page.getByText('Valid', { exact: true })).toBeVisible()
   await page.keyboard.press('Control+s')
   await expect(page.locator('.diff .gone')).toHaveText(/"time_window": 60/)
@@ -153,34 +153,40 @@ test('one field of the form is one line of the review, and the store differs in 
 
 test('form and text follow each other, undo crosses both, and broken text dims the form', async ({ page, gateway }) => {
   await gateway.call('PUT', '/apisix/admin/routes/views', { uri: '/views', upstream: { nodes: { [gateway.origin]: 1 } } })
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/views/edit')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/views/edit?view=both')
   const text = page.getByRole('textbox', { name: 'JSON' })
   const before = await text.inputValue()
-  await page.getByLabel('uri', { exact: true }).fill('/from-form')
+  await page.getByLabel('Path', { exact: true }).fill('/from-form')
   await expect(text).toHaveValue(/"uri": "\/from-form"/)
   await text.fill((await text.inputValue()).replace('/from-form', '/from-text'))
-  await expect(page.getByLabel('uri', { exact: true })).toHaveValue('/from-text')
+  await expect(page.getByLabel('Path', { exact: true })).toHaveValue('/from-text')
   await page.keyboard.press('Control+z')
-  await expect(page.getByLabel('uri', { exact: true })).toHaveValue('/from-form')
+  await expect(page.getByLabel('Path', { exact: true })).toHaveValue('/from-form')
   await page.keyboard.press('Control+z')
   await expect(text).toHaveValue(before)
   await text.fill('{"uri": ')
   await expect(page.getByText('The form shows the last text that could be read.')).toBeVisible()
-  await expect(page.getByLabel('uri', { exact: true })).toBeDisabled()
+  await expect(page.getByLabel('Path', { exact: true })).toBeDisabled()
   page.on('dialog', (dialog) => void dialog.accept())
 })
 
 test('all faults stand at their fields in the words of the gateway, before saving', async ({ page, gateway }) => {
   await gateway.call('PUT', '/apisix/admin/routes/faults', { uri: '/faults', plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/faults/edit?view=form')
-  await page.getByLabel('Add a field', { exact: true }).selectOption('service_id')
-  await page.getByLabel('service_id', { exact: true }).fill('nowhere')
-  await page.getByLabel('Add a field to limit-count').selectOption('rejected_code')
-  await page.getByLabel('rejected_code', { exact: true }).fill('7')
-  await expect(page.getByRole('alert')).toContainText('/plugins/limit-count/rejected_code')
-  await page.getByLabel('rejected_code', { exact: true }).fill('429')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/faults/edit')
+  const status = page.getByLabel('Status of refused requests', { exact: true })
+  const service = page.getByRole('combobox', { name: 'Service', exact: true })
+  // Nothing is red before it was typed.
+  await expect(page.locator('[aria-invalid=true], .field-error')).toHaveCount(0)
+  await page.getByRole('radio', { name: 'A service' }).check()
+  await service.fill('nowhere')
+  await status.fill('7')
+  await expect(status).toHaveAttribute('aria-invalid', 'true')
+  await status.fill('429')
+  await expect(status).not.toHaveAttribute('aria-invalid', 'true')
+  await expect(service).toHaveAttribute('aria-invalid', 'true')
+  // All that is wrong is told together when it is to be saved.
+  await page.getByRole('button', { name: 'Review' }).click()
   await expect(page.getByRole('alert')).toContainText('/service_id')
-  await expect(page.getByLabel('service_id', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   page.on('dialog', (dialog) => void dialog.accept())
 })
 
@@ -190,13 +196,13 @@ test('every plugin has a form, and nodes stay as they are written', async ({ pag
   // Fields that stay text, since a schema says nothing of what is inside.
   const text = new Set(['workflow', 'fault-injection', 'traffic-split', 'request-validation', 'mocking', 'http-logger', 'file-logger', 'skywalking-logger', 'serverless-pre-function', 'serverless-post-function'])
   await gateway.call('PUT', '/apisix/admin/routes/all', { uri: '/all', upstream: { nodes: [{ host: '127.0.0.1', port: 1, weight: 1, metadata: { zone: 'a' } }] } })
-  await signIn(page, gateway, ADMIN, '/ui/objects/routes/all/edit')
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/all/edit?view=both')
   await page.getByLabel('Weight 1').fill('7')
   const json = page.getByRole('textbox', { name: 'JSON' })
   await expect.poll(async () => JSON.parse(await json.inputValue()).upstream.nodes).toEqual([{ host: '127.0.0.1', port: 1, weight: 7, metadata: { zone: 'a' } }])
   for (const name of Object.keys(all)) {
     await json.fill(JSON.stringify({ uri: '/all', plugins: { [name]: {} } }))
-    await expect(page.locator('legend', { hasText: name })).toBeVisible()
+    await expect(page.locator(`[data-plugin="${name}"]`)).toBeVisible()
     if (!text.has(name)) await expect(page.locator('[data-raw]'), name).toHaveCount(0)
   }
   page.on('dialog', (dialog) => void dialog.accept())

@@ -14,7 +14,7 @@ test('ids of any letters open, are edited and deleted, on their pages and after 
     await page.reload()
     await expect(page.getByRole('heading', { level: 1, name: id, exact: true })).toBeVisible()
     await page.getByRole('link', { name: 'Edit' }).click()
-    await page.getByLabel('prefix', { exact: true }).fill('other')
+    await page.getByLabel('Path of the secrets', { exact: true }).fill('other')
     await page.keyboard.press('Control+s')
     await page.getByRole('button', { name: 'Save' }).click()
     await expect(page.getByRole('heading', { level: 1, name: id, exact: true })).toBeVisible()

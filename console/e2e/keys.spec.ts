@@ -20,7 +20,7 @@ async function goTo(page: Page, name: string) {
 async function tabTo(page: Page, label: string) {
   for (let count = 0; count < 80; count += 1) {
     await page.keyboard.press('Tab')
-    if (await page.evaluate(() => document.activeElement?.getAttribute('aria-label')) === label) return
+    if (await page.evaluate(() => (document.activeElement as HTMLInputElement | null)?.labels?.[0]?.textContent ?? document.activeElement?.getAttribute('aria-label')) === label) return
   }
   throw new Error(`no field ${label}`)
 }
@@ -50,9 +50,9 @@ test('a route is changed by keyboard alone', async ({ page, gateway }) => {
   await signIn(page, gateway)
   await goTo(page, 'Keys edit')
   await page.keyboard.press('e')
-  await expect(page.getByRole('heading', { level: 1, name: 'Edit: keys-edit' })).toBeFocused()
-  await expect(page.getByLabel('desc', { exact: true })).toBeVisible()
-  await tabTo(page, 'desc')
+  await expect(page.getByRole('heading', { level: 1, name: 'Edit route keys-edit' })).toBeFocused()
+  await expect(page.getByLabel('Description', { exact: true })).toBeVisible()
+  await tabTo(page, 'Description')
   await page.keyboard.press('Control+a')
   await page.keyboard.type('after')
   await page.keyboard.press('Control+s')

@@ -4,13 +4,27 @@ import { ADMIN, expect, type Gateway, signIn, test, VIEWER } from './gateway'
 
 const PROTO = 'syntax = "proto3";\npackage shop;\nservice Orders { rpc Get (Id) returns (Id); }\nmessage Id { string id = 1; }\n'
 
+/** Adds a plugin by the gallery. */
+async function add(page: Page, plugin: string) {
+  await page.getByRole('button', { name: 'Add plugin' }).click()
+  await page.getByRole('textbox', { name: 'Search by name or purpose' }).fill(plugin)
+  await page.getByRole('dialog').getByRole('button', { name: plugin }).click()
+}
+
+/** Opens the notes, where a description stands, unless they are open. */
+async function reveal(page: Page, field: string) {
+  if (field === 'Description' && !(await page.getByLabel('Description', { exact: true }).isVisible())) await page.getByText('Notes', { exact: true }).click()
+}
+
 /** What is typed to make the first object of a kind, by hand and in its form, and what it is then called. */
 const MADE: Record<string, { id: string; name: string; make: (page: Page) => Promise<void>; field: string; next: string }> = {
   consumer_groups: {
-    id: 'gold', name: 'Gold', field: 'desc', next: 'who pay',
+    id: 'gold', name: 'Gold', field: 'Description', next: 'who pay',
     make: async (page) => {
-      await page.getByLabel(/^ID/).fill('gold')
-      await page.getByLabel('name', { exact: true }).fill('Gold')
+      await page.getByRole('textbox', { name: 'ID', exact: true }).fill('gold')
+      await page.getByLabel('Name', { exact: true }).fill('Gold')
+      await add(page, 'limit-count')
+      await page.getByLabel('Requests allowed').fill('100')
     },
   },
   plugin_metadata: {
@@ -18,27 +32,26 @@ const MADE: Record<string, { id: string; name: string; make: (page: Page) => Pro
     make: async (page) => {
       await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
       await page.getByRole('combobox', { name: 'Plugin', exact: true }).selectOption('http-logger')
-      await page.getByLabel('Add a field', { exact: true }).selectOption('log_format')
       await page.getByLabel('New name in log_format').fill('host')
       await page.getByLabel('New name in log_format').press('Enter')
       await page.getByLabel('host', { exact: true }).fill('$host')
     },
   },
   protos: {
-    id: 'shop-orders', name: 'Protos of orders', field: 'desc', next: 'of the shop',
+    id: 'shop-orders', name: 'Protos of orders', field: 'Description', next: 'of the shop',
     make: async (page) => {
-      await page.getByLabel(/^ID/).fill('shop-orders')
-      await page.getByLabel('name', { exact: true }).fill('Protos of orders')
-      await page.getByLabel('content', { exact: true }).fill(PROTO)
+      await page.getByRole('textbox', { name: 'ID', exact: true }).fill('shop-orders')
+      await page.getByLabel('Name', { exact: true }).fill('Protos of orders')
+      await page.getByLabel('Proto file', { exact: true }).fill(PROTO)
     },
   },
   secrets: {
-    id: 'aws/shop', name: 'aws/shop', field: 'access_key_id', next: 'AKIA2',
+    id: 'aws/shop', name: 'aws/shop', field: 'Access key ID', next: 'AKIA2',
     make: async (page) => {
       await page.getByLabel('Manager').selectOption('aws')
-      await page.getByLabel(/^ID/).fill('shop')
-      await page.getByLabel('access_key_id', { exact: true }).fill('AKIA1')
-      await page.getByLabel('secret_access_key', { exact: true }).fill('hush-aws')
+      await page.getByRole('textbox', { name: 'ID', exact: true }).fill('shop')
+      await page.getByLabel('Access key ID', { exact: true }).fill('AKIA1')
+      await page.getByLabel('Secret access key', { exact: true }).fill('hush-aws')
     },
   },
 }
@@ -69,6 +82,7 @@ for (const [kind, { id, name, make, field, next }] of Object.entries(MADE)) {
     await page.getByRole('link', { name, exact: true }).click()
     // One field, one line, one difference.
     await page.getByRole('link', { name: 'Edit' }).click()
+    await reveal(page, field)
     await page.getByLabel(field, { exact: true }).fill(next)
     await page.keyboard.press('Control+s')
     await expect(page.locator('.diff .new')).not.toHaveCount(0)
@@ -189,7 +203,7 @@ test('no secret is in sight of anybody, and one that is not touched stays the sa
   await page.goto('about:blank')
   await signIn(page, gateway, ADMIN, '/ui/objects/secrets/vault%2Fquiet/edit')
   const before = await stored(gateway, 'secrets/vault/quiet')
-  await page.getByLabel('prefix', { exact: true }).fill('kv/other')
+  await page.getByLabel('Path of the secrets', { exact: true }).fill('kv/other')
   await page.keyboard.press('Control+s')
   await expect(page.locator('.diff .new')).toHaveCount(1)
   await page.getByRole('button', { name: 'Save' }).click()
@@ -201,10 +215,10 @@ test('no secret is in sight of anybody, and one that is not touched stays the sa
   expect(row.differences).toEqual([{ pointer: '/prefix', before: 'kv', after: 'kv/other' }])
   // A secret is replaced, and from then on as quiet as the one before.
   await page.getByRole('link', { name: 'Edit' }).click()
-  await expect(page.getByLabel('token', { exact: true })).toHaveValue('set; never shown')
-  await page.getByRole('button', { name: 'Replace token' }).click()
-  await page.getByLabel('token', { exact: true }).fill('hush-third')
-  await expect(page.getByLabel('token', { exact: true })).toHaveAttribute('type', 'password')
+  await expect(page.getByLabel('Token', { exact: true })).toHaveValue('set; never shown')
+  await page.getByRole('button', { name: 'Replace Token' }).click()
+  await page.getByLabel('Token', { exact: true }).fill('hush-third')
+  await expect(page.getByLabel('Token', { exact: true })).toHaveAttribute('type', 'password')
   await page.keyboard.press('Control+s')
   bodies.length = 0
   await page.getByRole('button', { name: 'Save' }).click()
@@ -220,7 +234,7 @@ test('two editors of a secret: the second is shown the difference, and neither s
   const bodies: string[] = []
   page.on('response', async (response) => bodies.push(await response.text().catch(() => '')))
   await signIn(page, gateway, ADMIN, '/ui/objects/secrets/vault%2Ftwo/edit')
-  await page.getByLabel('prefix', { exact: true }).fill('mine')
+  await page.getByLabel('Path of the secrets', { exact: true }).fill('mine')
   await gateway.call('PUT', '/apisix/admin/secrets/vault/two', { ...vault, uri: 'http://127.0.0.1:2', token: 'hush-theirs' })
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Save' }).click()
@@ -228,7 +242,7 @@ test('two editors of a secret: the second is shown the difference, and neither s
   expect(await page.content()).not.toContain('hush-')
   expect(bodies.join('\n')).not.toContain('hush-')
   await page.getByRole('button', { name: 'Start again from theirs' }).click()
-  await expect(page.getByLabel('uri', { exact: true })).toHaveValue('http://127.0.0.1:2')
+  await expect(page.getByLabel('Address', { exact: true })).toHaveValue('http://127.0.0.1:2')
   expect((await stored(gateway, 'secrets/vault/two')).token).toBe('hush-theirs')
   await gateway.call('DELETE', '/apisix/admin/secrets/vault/two')
 })
@@ -237,17 +251,20 @@ test('what is new takes the place of nothing that is there', async ({ page, gate
   await gateway.call('PUT', '/apisix/admin/upstreams/taken', { desc: 'first', nodes: { [gateway.origin]: 1 } })
   await gateway.call('PUT', '/apisix/admin/consumers', { username: 'taken', desc: 'first' })
   await signIn(page, gateway, ADMIN, '/ui/new/upstreams')
-  await page.getByLabel(/^ID/).fill('taken')
-  await page.getByLabel('desc', { exact: true }).fill('second')
+  await page.getByRole('textbox', { name: 'ID', exact: true }).fill('taken')
+  await page.getByLabel('Address 1').fill('10.0.0.1')
+  await reveal(page, 'Description')
+  await page.getByLabel('Description', { exact: true }).fill('second')
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(page.getByRole('alert')).toContainText('this id is taken by another upstream')
-  await expect(page.getByLabel('desc', { exact: true })).toHaveValue('second')
+  await expect(page.getByLabel('Description', { exact: true })).toHaveValue('second')
   expect((await stored(gateway, 'upstreams/taken')).desc).toBe('first')
   page.on('dialog', (dialog) => void dialog.accept())
   await page.goto(`${gateway.admin}/ui/new/consumers`)
-  await page.getByLabel('username', { exact: true }).fill('taken')
-  await page.getByLabel('key', { exact: true }).fill('some-key')
+  await page.getByLabel('Name', { exact: true }).fill('taken')
+  await add(page, 'key-auth')
+  await page.getByLabel('Key', { exact: true }).fill('some-key')
   await page.keyboard.press('Control+s')
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(page.getByRole('alert')).toContainText('this id is taken by another consumer')
@@ -258,9 +275,9 @@ test('what is new takes the place of nothing that is there', async ({ page, gate
 
 test('a key that is pasted in several lines keeps them', async ({ page, gateway, context }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-  await signIn(page, gateway, ADMIN, '/ui/new/secrets?of=gcp')
+  await signIn(page, gateway, ADMIN, '/ui/new/secrets?of=gcp&view=both')
   await page.evaluate(() => navigator.clipboard.writeText('-----BEGIN KEY-----\nabc\n-----END KEY-----\n'))
-  await page.getByLabel('private_key', { exact: true }).focus()
+  await page.getByLabel('Private key', { exact: true }).focus()
   await page.keyboard.press('Control+v')
   const json = page.getByRole('textbox', { name: 'JSON', exact: true })
   await expect.poll(async () => JSON.parse(await json.inputValue()).auth_config.private_key).toBe('-----BEGIN KEY-----\nabc\n-----END KEY-----\n')

@@ -70,7 +70,7 @@ test('the tour', async ({ page, violations }) => {
         await it.getByRole('list', { name: 'Request path' }).getByText('prometheus').waitFor()
         await it.getByText('Not used by any object.').waitFor()
       })
-      await shot(DOCS, 'console-form', '/ui/objects/services/shop/edit', (it) => it.getByLabel('time_window', { exact: true }).waitFor())
+      await shot(DOCS, 'console-form', '/ui/objects/services/shop/edit', (it) => it.getByLabel('Per', { exact: true }).waitFor())
       await shot(DOCS, 'console-changes', '/ui/changes')
       await shot(DOCS, 'console-credential', '/ui/objects/consumers/partner', async () => {
         await page.getByRole('button', { name: 'Add a credential' }).click()
@@ -92,7 +92,7 @@ test('the tour', async ({ page, violations }) => {
           settings: ['/ui/settings'], doctor: ['/ui/settings?tab=doctor'], log: ['/ui/settings?tab=log'],
           palette: ['/ui/', async (it) => { await it.keyboard.press('Control+k'); await it.keyboard.type('ord'); await it.getByRole('option', { name: /Orders v1/ }).waitFor() }],
           keys: ['/ui/', async (it) => { await it.keyboard.press('?'); await it.getByRole('switch').waitFor() }],
-          'editor-fault': ['/ui/new/routes', async (it) => { await it.getByRole('textbox', { name: 'JSON' }).fill('{"uri": 5, "plugins": {"limit-count": {}}}'); await it.getByRole('alert').first().waitFor() }],
+          'editor-fault': ['/ui/new/routes?view=both', async (it) => { await it.getByRole('textbox', { name: 'JSON' }).fill('{"uri": 5, "plugins": {"limit-count": {}}}'); await it.getByRole('alert').first().waitFor() }],
           review: ['/ui/objects/routes/orders-v1/edit?view=json', async (it) => { const text = it.getByRole('textbox', { name: 'JSON' }); await text.fill((await text.inputValue()).replace('"priority": 5', '"priority": 9')); await it.keyboard.press('Control+s'); await it.locator('.diff').waitFor() }],
           isolate: ['/ui/registry/default/stock', (it) => it.getByRole('button', { name: 'Isolate' }).click()],
           delete: ['/ui/objects/upstreams/orders', (it) => it.getByRole('button', { name: 'Delete' }).click()],

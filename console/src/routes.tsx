@@ -22,7 +22,7 @@ const list = (raw: Record<string, unknown>): ObjectSearch => ({
 })
 
 const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
-  view: raw.view === 'form' || raw.view === 'json' ? raw.view : undefined, of: id(raw.of),
+  view: raw.view === 'form' || raw.view === 'json' || raw.view === 'both' ? raw.view : undefined, of: id(raw.of),
 })
 
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })

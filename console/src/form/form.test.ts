@@ -146,7 +146,8 @@ describe('plans', () => {
       [{ type: 'boolean' }, undefined, '', 'switch'],
       [{ type: 'array', items: { type: 'string', enum: ['GET'] } }, [], '', 'flags'],
       [{ type: 'array' }, [['arg_x', '==', '1']], 'vars', 'conditions'],
-      [{ type: 'array' }, ['OR', ['a', '==', '1']], 'vars', 'raw'],
+      [{ type: 'array' }, ['OR', ['a', '==', '1']], 'vars', 'conditions'],
+      [{ type: 'array' }, ['OR', ['a', '==', '1'], ['AND', ['b', '==', '2']]], 'vars', 'raw'],
       [{ anyOf: [{ type: 'object' }, { type: 'array' }] }, {}, 'nodes', 'nodes'],
       [{ type: 'object' }, {}, 'plugins', 'plugins'],
       [{ type: 'object' }, {}, 'discovery_args', 'object'],
@@ -157,7 +158,8 @@ describe('plans', () => {
     ]
     for (const [schema, value, name, kind] of cases) expect(planOf(schema, value, name).kind, JSON.stringify(schema)).toBe(kind)
     expect(isConditions([['a', 'in', ['x']]])).toBe(true)
-    expect(isConditions([['a', '!', '==', 1]])).toBe(false)
+    expect(isConditions([['a', '!', '==', 1]])).toBe(true)
+    expect(isConditions([['a', '!', '==', ['x', ['y']]]])).toBe(false)
   })
 
   it('have rows for what a schema leaves open, by what stands there', () => {

@@ -135,13 +135,15 @@ function typesOf(schema: Schema): string[] {
   return inner.every((types) => types.length > 0) ? [...new Set(inner.flat())].filter((_, __, all) => !all.includes('object') && !all.includes('array')) : []
 }
 
-/** Whether a value is a list of conditions that rows can show: `[variable, operator, value]`. */
+/** Whether a value is a list of conditions that rows can show: `[variable, operator, value]`, perhaps with `!`, joined by one word. */
 export function isConditions(value: unknown): boolean {
   if (value === undefined) return true
   const isScalar = (it: unknown) => it === null || typeof it !== 'object'
   const isTerm = (it: unknown) => isScalar(it) || (Array.isArray(it) && it.every(isScalar))
-  return Array.isArray(value) && value.every((row) => Array.isArray(row) && row.length === 3
-    && typeof row[0] === 'string' && typeof row[1] === 'string' && isTerm(row[2]))
+  if (!Array.isArray(value)) return false
+  const rows = value[0] === 'AND' || value[0] === 'OR' ? value.slice(1) : value
+  return rows.every((row) => Array.isArray(row) && (row.length === 3 || (row.length === 4 && row[1] === '!'))
+    && row.slice(0, -1).every((it) => typeof it === 'string') && isTerm(row.at(-1)))
 }
 
 /** The members that an object has by its schema where it holds this value: what `allOf`, `if` and `dependencies` add too. */

@@ -2,7 +2,7 @@
 import type { Words } from './en'
 
 /** A text with its marks, longer by two fifths. */
-const stretched = (text: string) => `⟦${text}${'~'.repeat(Math.ceil(text.length * 0.4))}⟧`
+export const stretched = (text: string) => `⟦${text}${'~'.repeat(Math.ceil(text.length * 0.4))}⟧`
 
 function through(value: unknown): unknown {
   if (typeof value === 'string') return value === '' ? '' : stretched(value)

@@ -31,7 +31,7 @@ mod search;
 mod shenyu;
 mod shenyu_changes;
 pub(crate) mod source;
-mod validation;
+pub(crate) mod validation;
 
 use self::source::{LiveQuery, Question, RateContents, RateOrder, RatedKind, RequestFilter};
 

@@ -317,6 +317,7 @@ fn schemas() -> Value {
             "type": "object",
             "properties": {
                 "error_msg": {"type": "string"},
+                "hint": {"type": "string"},
                 "message": {"type": "string"},
                 "description": {"type": "string"},
             },

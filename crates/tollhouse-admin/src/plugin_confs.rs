@@ -8,6 +8,7 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::{Catalogue, PluginType, Scope, Services, absent};
+use tollhouse_stdx::nearest;
 
 use crate::object::Fields;
 use crate::resource::definition::{Candidate, Owner};
@@ -40,11 +41,7 @@ pub(crate) fn check_one(
         _ => return Err(format!("invalid plugin conf {conf} for plugin [{name}]")),
     };
     let catalogue: &Catalogue = &object.parts.catalogue;
-    let serves = |plugin: &&PluginType| match owner {
-        Owner::Stream => plugin.serves_connections,
-        Owner::Route | Owner::Consumer => plugin.serves_requests,
-    };
-    let Some(plugin) = catalogue.get(name).filter(serves) else {
+    let Some(plugin) = catalogue.get(name).filter(|plugin| serves(plugin, owner)) else {
         return Err(missing_text(catalogue, name));
     };
     let meta = fields.get("_meta");
@@ -79,6 +76,20 @@ pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
         return format!("plugin [{name}] is not part of this build");
     }
     format!("unknown plugin [{name}]")
+}
+
+/// Whether a plugin can be configured in objects of this kind.
+fn serves(plugin: &PluginType, owner: Owner) -> bool {
+    match owner {
+        Owner::Stream => plugin.serves_connections,
+        Owner::Route | Owner::Consumer => plugin.serves_requests,
+    }
+}
+
+/// Returns the hint for an unknown plugin name: the plugin that was probably meant.
+pub(crate) fn similar(catalogue: &Catalogue, name: &str, owner: Owner) -> Option<String> {
+    let known = catalogue.iter().filter(|plugin| serves(plugin, owner)).map(|plugin| plugin.name);
+    nearest(name, known).map(|near| format!("did you mean \"{near}\"?"))
 }
 
 /// Checks of `_meta` that its schema cannot express.

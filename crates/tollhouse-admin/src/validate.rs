@@ -12,6 +12,7 @@ use tollhouse_model::schema;
 
 use crate::body;
 use crate::call::Call;
+use crate::console::validation;
 use crate::context::Admin;
 use crate::encrypt;
 use crate::foreseen;
@@ -52,6 +53,8 @@ pub(crate) struct Fault {
     id: Option<String>,
     index: usize,
     pub error: String,
+    /// What was probably meant, such as `did you mean "uri"?`.
+    hint: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +115,12 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
         };
         let mut seen = HashSet::new();
         for (index, item) in items.iter().enumerate() {
-            let fault = |error| Fault { list, id: item_id(list, item), index, error };
-            if let Err(error) = check_item(admin, &contents, list, item) {
-                faults.push(fault(format!("invalid {list} at index {index}, err: {error}")));
+            let fault = |error, hint| Fault { list, id: item_id(list, item), index, error, hint };
+            if let Err(Refusal { error, hint }) = check_item(admin, &contents, list, item) {
+                faults.push(fault(format!("invalid {list} at index {index}, err: {error}"), hint));
             }
             if let Some(error) = repeated(list, item, &mut seen) {
-                faults.push(fault(error));
+                faults.push(fault(error, None));
             }
             if extent == Extent::First && !faults.is_empty() {
                 return faults;
@@ -138,7 +141,7 @@ fn not_a_list(list: &'static str, value: &Value) -> Option<Fault> {
     let is_empty = value.is_null() || value.as_object().is_some_and(Fields::is_empty);
     let got = crate::object::type_name(value);
     let error = format!("invalid {list}, err: wrong type: expected array, got {got}");
-    (!is_empty).then_some(Fault { list, id: None, index: 0, error })
+    (!is_empty).then_some(Fault { list, id: None, index: 0, error, hint: None })
 }
 
 fn item_id(list: &str, item: &Value) -> Option<String> {
@@ -177,15 +180,28 @@ fn metadata_of(document: &Fields) -> Contents {
     contents
 }
 
-fn check_item(admin: &Admin, contents: &Contents, list: &str, item: &Value) -> Result<(), String> {
+/// Why an object of a document is refused.
+struct Refusal {
+    error: String,
+    hint: Option<String>,
+}
+
+impl From<String> for Refusal {
+    fn from(error: String) -> Self {
+        Self { error, hint: None }
+    }
+}
+
+fn check_item(admin: &Admin, contents: &Contents, list: &str, item: &Value) -> Result<(), Refusal> {
     let Value::Object(fields) = item else {
         let got = crate::object::type_name(item);
-        return Err(format!("invalid configuration: wrong type: expected object, got {got}"));
+        let error = format!("invalid configuration: wrong type: expected object, got {got}");
+        return Err(error.into());
     };
     let mut fields = fields.clone();
     drop_revisions(&mut fields);
     if list == "plugins" {
-        return check_plugin_name(&Value::Object(fields));
+        return Ok(check_plugin_name(&Value::Object(fields))?);
     }
     let id = id_of(item, "id").unwrap_or_default();
     let (resource, path) = located(list, &id, item);
@@ -197,7 +213,10 @@ fn check_item(admin: &Admin, contents: &Contents, list: &str, item: &Value) -> R
     let references = ReferenceCheck::Off;
     let candidate =
         Candidate { path: &path, value: &value, contents, parts: &admin.parts, references };
-    resource::validate(resource, &candidate).map_err(|refusal| refusal.error_text())
+    resource::validate(resource, &candidate).map_err(|refusal| {
+        let error = refusal.error_text();
+        Refusal { hint: validation::hint(resource, &candidate, &error), error }
+    })
 }
 
 /// Returns the resource and the path of an item.
@@ -240,6 +259,9 @@ impl Fault {
                 fields.insert("resource_id".into(), id.as_str().into());
             }
             fields.insert("error".into(), self.error.as_str().into());
+            if let Some(hint) = &self.hint {
+                fields.insert("hint".into(), hint.as_str().into());
+            }
         }
         shown
     }

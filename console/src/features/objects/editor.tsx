@@ -6,8 +6,10 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import type { Kind } from '../../api/types'
 import { useDocument } from '../../form/document'
-import { fault, memberText, pretty } from '../../lib/json-text'
+import { fault, memberText } from '../../lib/json-text'
 import { pathAt, textAt } from '../../lib/pointer'
+import { leaveField } from '../../form/leave'
+import { useSay } from '../../form/texts'
 import type { EditorView } from '../../form/views'
 import { announce } from '../../api/saved'
 import { CopyButton } from '../../ui/copy'
@@ -19,6 +21,7 @@ import { useFacts } from './about'
 import { DeletedBy, Gone } from './gone'
 import { Identity } from './identity'
 import { KIND_FACTS, scopeOf } from './kinds'
+import { EDIT_TITLES, NEW_TITLES } from './titles'
 import { curlOf, pathOf, type Stored, stored as readStored, useObject } from './queries'
 import { validate } from './schemas'
 import { Views } from './views'
@@ -27,13 +30,13 @@ const editRoute = getRouteApi('/objects/$kind/$id/edit')
 const newRoute = getRouteApi('/new/$kind')
 
 export function ObjectEditor() {
-  const words = useWords()
   const { kind, id } = editRoute.useParams() as { kind: Kind; id: string }
   const { view } = editRoute.useSearch()
+  const say = useSay()
   const found = useObject(kind, id)
   if (found.data === undefined && found.error instanceof ApiError && found.error.status === 404) return <Gone kind={kind} id={id} />
   if (found.data === undefined) {
-    return <><ScreenHead title={`${words.edit}: ${id}`} />{found.isError ? <ErrorBox error={found.error} /> : <Loading />}</>
+    return <><ScreenHead title={`${say(EDIT_TITLES[kind])} ${id}`} />{found.isError ? <ErrorBox error={found.error} /> : <Loading />}</>
   }
   return <Editor key={`${kind}/${id}`} kind={kind} id={id} base={found.data} view={view} />
 }
@@ -42,7 +45,7 @@ export function NewObject() {
   const { kind } = newRoute.useParams() as { kind: Kind }
   const { view, of } = newRoute.useSearch()
   const scope = scopeOf(kind, of)
-  return <Editor key={`${kind} ${scope}`} kind={kind} scope={scope} view={view} base={NOTHING} start={pretty(JSON.stringify(KIND_FACTS[kind].start(scope)))} />
+  return <Editor key={`${kind} ${scope}`} kind={kind} scope={scope} view={view} base={NOTHING} start="{}" />
 }
 
 const NOTHING: Stored = { text: '', editable: '', revision: 0 }
@@ -50,8 +53,9 @@ const NOTHING: Stored = { text: '', editable: '', revision: 0 }
 /** `scope` is what a new object is of, where that comes before its id. */
 interface EditorProps { kind: Kind; id?: string; scope?: string; base: Stored; start?: string; view?: EditorView }
 
-function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: EditorProps) {
+function Editor({ kind, id, scope = '', base: first, start, view = 'form' }: EditorProps) {
   const words = useWords()
+  const say = useSay()
   const navigate = useNavigate()
   const client = useQueryClient()
   const [base, setBase] = useState(first)
@@ -60,6 +64,7 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   const setText = (next: string) => document.edit(next, 'whole')
   const [newId, setNewId] = useState('')
   const [isReviewing, review] = useState(false)
+  const [attempts, setAttempts] = useState(0)
   const [error, setError] = useState<unknown>()
   const [theirs, setTheirs] = useState<Stored>()
   const [isBusy, setBusy] = useState(false)
@@ -77,15 +82,17 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
   const sealed = useSealed(kind, id, base)
   useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
 
-  const choose = (next: EditorView) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })
+  const choose = (next: EditorView) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'form' ? undefined : next })) as never, replace: true, resetScroll: false })
 
   const startReview = async () => {
     setError(undefined)
-    if (broken || refused !== undefined) return
+    setAttempts((count) => count + 1)
+    if (broken || refused !== undefined || !(isChanged || isNew)) return
     setBusy(true)
     try {
       // What the gateway would refuse stands over the fields by itself; only what it would take is reviewed.
       const verdict = await validate(kind, known, text)
+      client.setQueryData(['verdict', kind, known, text], verdict)
       if (verdict.valid) review(true)
     } catch (reason) {
       setError(reason)
@@ -93,7 +100,9 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
       setBusy(false)
     }
   }
+  const latest = useRef(startReview)
   useEffect(() => {
+    latest.current = startReview
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key === 'e') {
         event.preventDefault()
@@ -101,7 +110,8 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
       }
       if ((event.ctrlKey || event.metaKey) && event.key === 's') {
         event.preventDefault()
-        if (isChanged || isNew) void startReview()
+        // What is being typed comes into the document when its field is left.
+        leaveField(() => void latest.current())
       }
     }
     addEventListener('keydown', onKey)
@@ -134,7 +144,8 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
       setBusy(false)
     }
   }
-  const title = isNew ? `${words.create}: ${words[kind]}` : `${words.edit}: ${id}`
+  const identity = <Identity kind={kind} scope={scope} id={newId} setId={setNewId} isChanged={isChanged} />
+  const title = isNew ? say(NEW_TITLES[kind]) : `${say(EDIT_TITLES[kind])} ${id}`
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor>{!isNew && <> / <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} className="mono">{id}</Anchor></>}</Text>
@@ -162,18 +173,17 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'both' }: Edi
         </Stack>
       ) : (
         <Stack>
-          {isNew && <Identity kind={kind} scope={scope} id={newId} setId={setNewId} isChanged={isChanged} />}
+          {isNew && naming.by !== 'anybody' && identity}
           <Views
-            kind={kind} id={known} sealed={sealed} document={document} view={view} isChanged={isChanged || isNew}
-            choose={choose}
+            kind={kind} id={known} sealed={sealed} document={document} view={view} isChanged={isChanged || isNew} choose={choose} attempts={attempts} extra={isNew && naming.by === 'anybody' && identity}
+            actions={(
+              <>
+                <Button onClick={() => void startReview()} loading={isBusy} disabled={broken !== undefined || refused !== undefined || (!isChanged && !isNew)} title={refused ?? (isChanged || isNew ? undefined : words.noChange)}>{words.review}</Button>
+                <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base.editable)}>{words.discard}</Button>
+                {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
+              </>
+            )}
           />
-          <Group justify="space-between">
-            <Group>
-              <Button onClick={() => void startReview()} loading={isBusy} disabled={broken !== undefined || refused !== undefined || (!isChanged && !isNew)} title={refused ?? (isChanged || isNew ? undefined : words.noChange)}>{words.review}</Button>
-              <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base.editable)}>{words.discard}</Button>
-            </Group>
-            {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
-          </Group>
         </Stack>
       )}
     </>

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { json } from '../../api/client'
 import type { Kind, PluginRow } from '../../api/types'
+import { TEXTS, useSay } from '../../form/texts'
 import { useWords } from '../../words/words'
 import { KEEPERS, KIND_FACTS } from './kinds'
 
@@ -12,13 +13,14 @@ interface Props { kind: Kind; scope: string; id: string; setId: (id: string) => 
 /** What a new object is called, and what it is of where that comes first. */
 export function Identity({ kind, scope, id, setId, isChanged }: Props) {
   const words = useWords()
+  const say = useSay()
   const { by } = KIND_FACTS[kind].naming
   if (by === 'field') return null
   return (
     <Group align="flex-end" gap="sm">
       {by === 'keeper' && <Scope label={words.keeper} choices={KEEPERS} chosen={scope} isChanged={isChanged} />}
       {by === 'plugin' ? <MetadataOf chosen={scope} isChanged={isChanged} /> : (
-        <TextInput label={by === 'anybody' ? words.newId : words.id} value={id} maw={420} className="grow" withAsterisk={by !== 'anybody'} placeholder={by === 'keeper' ? '1' : 'orders-v1'} autoComplete="off" spellCheck={false} onChange={(event) => setId(event.currentTarget.value)} />
+        <TextInput label={words.newId} description={by === 'anybody' ? say(TEXTS.idHelp) : undefined} value={id} maw={420} className="grow" withAsterisk={by !== 'anybody'} placeholder={by === 'keeper' ? '1' : 'orders-v1'} autoComplete="off" spellCheck={false} onChange={(event) => setId(event.currentTarget.value)} />
       )}
     </Group>
   )

@@ -12,8 +12,8 @@ interface KindFacts {
   naming: Naming
   /** Where its schema is, below `/apisix/admin/schema/`. */
   schema: (id: string) => string | undefined
-  /** What a new object begins with: the least that serves. */
-  start: (id: string) => object
+  /** An object of the kind, for the command that an empty list shows. New objects begin with nothing. */
+  example: (id: string) => object
   columns: Column[]
   /** What stands in the place of a path. */
   pathWord?: 'port' | 'address'
@@ -39,18 +39,18 @@ const first = (id: string) => id.split('/')[0] as string
 const PROTO = 'syntax = "proto3";\npackage orders;\n\nservice Orders {\n  rpc Get (Request) returns (Answer);\n}\n\nmessage Request { string id = 1; }\nmessage Answer { string state = 1; }\n'
 
 export const KIND_FACTS: Record<Kind, KindFacts> = {
-  routes: { naming: { by: 'anybody' }, schema: () => 'route', start: () => ({ name: 'orders', uri: '/orders/*', upstream: upstream('127.0.0.1:8080') }), columns: ['methods', 'host', 'path', 'plugins', 'leadsTo', 'state'] },
-  services: { naming: { by: 'anybody' }, schema: () => 'service', start: () => ({ name: 'orders', upstream: upstream('127.0.0.1:8080') }), columns: ['host', 'plugins', 'leadsTo'] },
-  upstreams: { naming: { by: 'anybody' }, schema: () => 'upstream', start: () => ({ name: 'orders', ...upstream('127.0.0.1:8080') }), columns: ['leadsTo'] },
-  consumers: { naming: { by: 'field', field: 'username' }, schema: () => 'consumer', start: () => ({ username: 'partner', plugins: { 'key-auth': { key: '' } } }), columns: ['plugins'] },
-  consumer_groups: { naming: { by: 'author' }, schema: () => 'consumer_group', start: () => ({ plugins: { 'limit-count': { count: 100, time_window: 60, rejected_code: 429 } } }), columns: ['plugins'] },
-  plugin_configs: { naming: { by: 'author' }, schema: () => 'plugin_config', start: () => ({ plugins: { 'limit-count': { count: 100, time_window: 60, rejected_code: 429, key: 'remote_addr' } } }), columns: ['plugins'] },
-  global_rules: { naming: { by: 'author' }, schema: () => 'global_rule', start: () => ({ plugins: { 'request-id': {} } }), columns: ['plugins'] },
-  plugin_metadata: { naming: { by: 'plugin' }, schema: (id) => (id === '' ? undefined : `plugins/${encodeURIComponent(first(id))}?schema_type=metadata`), start: () => ({}), columns: [] },
-  ssls: { naming: { by: 'anybody' }, schema: () => 'ssl', start: () => ({ snis: ['example.com'], cert: '', key: '' }), columns: ['host', 'state'], isFree: true },
-  stream_routes: { naming: { by: 'anybody' }, schema: () => 'stream_route', start: () => ({ server_port: 9100, upstream: upstream('127.0.0.1:5432') }), columns: ['host', 'path', 'plugins', 'leadsTo'], pathWord: 'port' },
-  protos: { naming: { by: 'anybody' }, schema: () => 'proto', start: () => ({ content: PROTO }), columns: [], text: 'content' },
-  secrets: { naming: { by: 'keeper' }, schema: (id) => `secret_${first(id)}`, start: (id) => KEEPER_STARTS[first(id)] ?? {}, columns: ['path'], pathWord: 'address', isFree: true },
+  routes: { naming: { by: 'anybody' }, schema: () => 'route', example: () => ({ name: 'orders', uri: '/orders/*', upstream: upstream('127.0.0.1:8080') }), columns: ['methods', 'host', 'path', 'plugins', 'leadsTo', 'state'] },
+  services: { naming: { by: 'anybody' }, schema: () => 'service', example: () => ({ name: 'orders', upstream: upstream('127.0.0.1:8080') }), columns: ['host', 'plugins', 'leadsTo'] },
+  upstreams: { naming: { by: 'anybody' }, schema: () => 'upstream', example: () => ({ name: 'orders', ...upstream('127.0.0.1:8080') }), columns: ['leadsTo'] },
+  consumers: { naming: { by: 'field', field: 'username' }, schema: () => 'consumer', example: () => ({ username: 'partner', plugins: { 'key-auth': { key: '' } } }), columns: ['plugins'] },
+  consumer_groups: { naming: { by: 'author' }, schema: () => 'consumer_group', example: () => ({ plugins: { 'limit-count': { count: 100, time_window: 60, rejected_code: 429 } } }), columns: ['plugins'] },
+  plugin_configs: { naming: { by: 'author' }, schema: () => 'plugin_config', example: () => ({ plugins: { 'limit-count': { count: 100, time_window: 60, rejected_code: 429, key: 'remote_addr' } } }), columns: ['plugins'] },
+  global_rules: { naming: { by: 'author' }, schema: () => 'global_rule', example: () => ({ plugins: { 'request-id': {} } }), columns: ['plugins'] },
+  plugin_metadata: { naming: { by: 'plugin' }, schema: (id) => (id === '' ? undefined : `plugins/${encodeURIComponent(first(id))}?schema_type=metadata`), example: () => ({}), columns: [] },
+  ssls: { naming: { by: 'anybody' }, schema: () => 'ssl', example: () => ({ snis: ['example.com'], cert: '', key: '' }), columns: ['host', 'state'], isFree: true },
+  stream_routes: { naming: { by: 'anybody' }, schema: () => 'stream_route', example: () => ({ server_port: 9100, upstream: upstream('127.0.0.1:5432') }), columns: ['host', 'path', 'plugins', 'leadsTo'], pathWord: 'port' },
+  protos: { naming: { by: 'anybody' }, schema: () => 'proto', example: () => ({ content: PROTO }), columns: [], text: 'content' },
+  secrets: { naming: { by: 'keeper' }, schema: (id) => `secret_${first(id)}`, example: (id) => KEEPER_STARTS[first(id)] ?? {}, columns: ['path'], pathWord: 'address', isFree: true },
 }
 
 /** What a new object is of before it has an id: the first keeper where nobody says, and no plugin. */
@@ -62,7 +62,7 @@ export function scopeOf(kind: Kind, chosen: string | undefined): string {
 
 /** The command that makes a first object of a kind has to call it something. */
 export function exampleOf(kind: Kind): { id: string; text: string } {
-  const { naming, start } = KIND_FACTS[kind]
+  const { naming, example } = KIND_FACTS[kind]
   const id = { anybody: 'orders', author: 'orders', field: 'partner', keeper: `${KEEPERS[0]}/orders`, plugin: 'http-logger' }[naming.by]
-  return { id, text: JSON.stringify(naming.by === 'plugin' ? { log_format: { host: '$host' } } : start(id)) }
+  return { id, text: JSON.stringify(naming.by === 'plugin' ? { log_format: { host: '$host' } } : example(id)) }
 }

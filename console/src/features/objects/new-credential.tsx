@@ -7,17 +7,25 @@ import { useOverview } from '../../api/live'
 import type { ObjectFacts, ObjectRow } from '../../api/types'
 import { CREDENTIAL_PLUGINS, type CredentialPlugin, credentialCurl, type Made, makeCredential, planeOf, targetOf } from '../../lib/credential'
 import { newSecret } from '../../lib/secret'
+import type { Text as Words } from '../../form/layers/layer'
+import { useSay } from '../../form/texts'
 import { CopyButton } from '../../ui/copy'
 import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { pathOf } from './queries'
 
+/** Ways to be recognised, as people call them. */
+const WAYS: Record<CredentialPlugin, Words> = {
+  'key-auth': ['API key', 'API 密钥'], 'basic-auth': ['User name and password', '用户名和密码'], 'jwt-auth': ['JSON Web Token', 'JSON Web Token'], 'hmac-auth': ['Signed requests', '签名请求'],
+}
+
 interface Props { consumer: string; taken: string[]; close: () => void }
 
 /** Makes a credential in the browser, writes it, and shows its secret: then, and never again. */
 export function NewCredential({ consumer, taken, close }: Props) {
   const words = useWords()
+  const say = useSay()
   const client = useQueryClient()
   const [plugin, setPlugin] = useState<CredentialPlugin>('key-auth')
   const [mark] = useState(() => newSecret(4))
@@ -52,7 +60,7 @@ export function NewCredential({ consumer, taken, close }: Props) {
         <form onSubmit={save}>
           <Stack>
             {error !== undefined && <ErrorBox error={error} />}
-            <NativeSelect label={words.credentialPlugin} description={words.credentialHelp} data={[...CREDENTIAL_PLUGINS]} value={plugin} onChange={(event) => setPlugin(event.currentTarget.value as CredentialPlugin)} />
+            <NativeSelect label={words.credentialPlugin} description={words.credentialHelp} data={CREDENTIAL_PLUGINS.map((value) => ({ value, label: `${say(WAYS[value])} (${value})` }))} value={plugin} onChange={(event) => setPlugin(event.currentTarget.value as CredentialPlugin)} />
             <TextInput label={words.id} value={id} error={fault} autoComplete="off" spellCheck={false} onChange={(event) => setTyped(event.currentTarget.value)} />
             <Group justify="flex-end">
               <Button variant="default" onClick={close}>{words.cancel}</Button>

@@ -1,8 +1,9 @@
 /** Form and text of an object, with what the gateway says about it while it is edited. */
 import { useDebouncedValue } from '@mantine/hooks'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { Kind } from '../../api/types'
 import type { useDocument } from '../../form/document'
+import { layerOf } from '../../form/layers/kinds'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { fault } from '../../lib/json-text'
 import { Empty, ErrorBox, Loading } from '../../ui/states'
@@ -24,10 +25,14 @@ interface Props {
   choose: (view: EditorView) => void
   /** Whether the text differs from what was opened; what was not touched is not judged. */
   isChanged: boolean
+  /** How often it was tried to save. */
+  attempts: number
+  actions: ReactNode
+  extra?: ReactNode
 }
 
 /** The two views of an object, and what the gateway says about it. */
-export function Views({ kind, id, sealed, document, view, choose, isChanged }: Props) {
+export function Views({ kind, id, sealed, document, view, choose, isChanged, attempts, actions, extra }: Props) {
   const words = useWords()
   const { text } = document
   const isReadable = fault(text) === undefined
@@ -39,7 +44,8 @@ export function Views({ kind, id, sealed, document, view, choose, isChanged }: P
   const schema = useSchema(kind, id ?? '')
   return (
     <DocumentViews
-      schema={schema.data} document={document} view={view} choose={choose} sealed={sealed} isIdentity={kind === 'consumers'}
+      schema={schema.data} layer={layerOf(kind, id ?? '')} document={document} view={view} choose={choose} sealed={sealed} isIdentity={kind === 'consumers'}
+      place={id === undefined ? undefined : `${kind}/${id}`} attempts={attempts} actions={actions} extra={extra}
       problems={isChanged ? (verdict.data?.problems ?? []) : []}
       isTaken={isChanged && verdict.data?.valid === true}
       instead={isOpen ? <Empty>{words.choosePlugin}</Empty> : schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}

@@ -6,6 +6,10 @@ import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-rout
 import { useEffect, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { useDocument } from '../../form/document'
+import type { Text as Words } from '../../form/layers/layer'
+import { leaveField } from '../../form/leave'
+import { missingIn } from '../../form/missing'
+import { useSay } from '../../form/texts'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { fault, memberText, pretty } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
@@ -16,10 +20,14 @@ import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { closed, faults, opened, SHENYU_KINDS, type ShenyuKind } from './document'
 import { Rows } from './list'
-import { curlOf, pathOf, schemaOf, useForms, useRows, useTold } from './queries'
+import { curlOf, layerOf, pathOf, schemaOf, useForms, usePluginName, useRows, useTold } from './queries'
 
 const api = getRouteApi('/shenyu/$kind/$id')
 const NEW = '+'
+
+const NEW_TITLES: Record<ShenyuKind, Words> = {
+  plugin: ['New plugin', '新建插件'], selector: ['New selector', '新建选择器'], rule: ['New rule', '新建规则'], 'meta-data': ['New metadata', '新建元数据'], appAuth: ['New application', '新建应用'],
+}
 
 /** Rules that are shown below a selector; the rest stand on their own page. */
 const RULES_SHOWN = 50
@@ -47,15 +55,15 @@ export function ShenyuObject() {
   return <Editor key={`${kind}/${id}`} kind={kind} id={own} told={told.data ?? ''} plugin={name} within={search.in} view={search.view} />
 }
 
-/** What a new object begins with. */
+/** What a new object begins with: what ShenYu's own console sets, and nothing that only its author knows. */
 function startOf(kind: ShenyuKind, within: string | undefined): object {
-  const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '/orders/' }]
+  const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '' }]
   const starts: Record<ShenyuKind, object> = {
-    plugin: { name: '', role: 'HttpProcess', enabled: true },
-    selector: { name: 'orders', pluginId: within ?? '', type: 1, matchMode: 0, continued: true, sort: 1, enabled: true, selectorConditions: condition },
-    rule: { name: 'orders', selectorId: within ?? '', matchMode: 0, sort: 1, enabled: true, ruleConditions: condition },
-    'meta-data': { appName: 'orders', path: '/orders/find', rpcType: 'grpc', serviceName: 'orders.Orders', methodName: 'find', enabled: true },
-    appAuth: { appKey: randomKey(), appSecret: randomKey(), userId: '', open: false, enabled: true },
+    plugin: { role: 'HttpProcess' },
+    selector: { ...(within === undefined ? {} : { pluginId: within }), type: 1, matchMode: 0, selectorConditions: condition },
+    rule: { ...(within === undefined ? {} : { selectorId: within }), matchMode: 0, ruleConditions: condition },
+    'meta-data': {},
+    appAuth: { appKey: randomKey(), appSecret: randomKey(), open: false },
   }
   return starts[kind]
 }
@@ -65,8 +73,9 @@ const randomKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byt
 
 interface EditorProps { kind: ShenyuKind; id: string | undefined; told: string; plugin: string | undefined; within: string | undefined; view: EditorView | undefined }
 
-function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) {
+function Editor({ kind, id, told, plugin, within, view = 'form' }: EditorProps) {
   const words = useWords()
+  const say = useSay()
   const navigate = useNavigate()
   const client = useQueryClient()
   const forms = useForms()
@@ -74,6 +83,7 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
   const document = useDocument(base)
   const { text } = document
   const [isReviewing, review] = useState(false)
+  const [attempts, setAttempts] = useState(0)
   const [isDeleting, deletion] = useDisclosure(false)
   const [error, setError] = useState<unknown>()
   const isDone = useRef(false)
@@ -84,7 +94,16 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
   const value = broken === undefined ? (JSON.parse(text) as Record<string, unknown>) : {}
   const member = (name: string) => (told === '' ? undefined : (JSON.parse(memberText(told, name) ?? 'null') as string | null))
   const name = member('name') ?? member('path') ?? member('appKey') ?? id ?? ''
-  const of = kind === 'plugin' ? String(value.name ?? '') : (plugin ?? member('pluginName') ?? '')
+  // Another plugin that is chosen has other settings.
+  const chosen = usePluginName(kind === 'selector' ? String(value.pluginId ?? '') : '')
+  const of = kind === 'plugin' ? String(value.name ?? '') : (chosen ?? plugin ?? member('pluginName') ?? '')
+  const schema = forms.data && schemaOf(forms.data, kind, of, value)
+  const layer = layerOf(kind, of)
+  const startReview = () => {
+    if (!isChanged || broken !== undefined || refused !== undefined) return
+    setAttempts((count) => count + 1)
+    if (schema !== undefined && missingIn(schema, layer, value, () => undefined).length === 0) review(true)
+  }
   const method = isNew ? 'POST' : 'PUT'
   const path = pathOf(kind, id)
   useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && text !== base && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => text !== base && !isDone.current })
@@ -102,14 +121,17 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
       else await navigate({ to: '/shenyu/$kind', params: { kind }, search: kind === 'selector' ? { in: String(value.pluginId ?? '') || undefined } : {} })
     } catch (reason) {
       setError(reason)
+      setAttempts((count) => count + 1)
       review(false)
     }
   }
+  const latest = useRef(startReview)
   useEffect(() => {
+    latest.current = startReview
     const onKey = (event: KeyboardEvent) => {
       if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
       event.preventDefault()
-      if (isChanged && broken === undefined && refused === undefined) review(true)
+      leaveField(() => latest.current())
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
@@ -121,7 +143,7 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
         {kind === 'rule' && typeof value.selectorId === 'string' && <> / <Anchor component={Link} to={`/shenyu/selector/${encodeURIComponent(value.selectorId)}`} className="mono">{value.selectorId}</Anchor></>}
         {id && <> / <span className="mono">{id}</span></>}
       </Text>
-      <ScreenHead title={isNew ? `${words.create}: ${words.shenyuOne[kind]}` : name} note={[words.shenyuHelp[kind], kind !== 'plugin' && of !== '' ? `${words.plugin}: ${of}.` : ''].filter(Boolean).join(' ')}>
+      <ScreenHead title={isNew ? say(NEW_TITLES[kind]) : name} note={[words.shenyuHelp[kind], kind !== 'plugin' && of !== '' ? `${words.plugin}: ${of}.` : ''].filter(Boolean).join(' ')}>
         {!broken && <CopyButton label={words.copyCurl} text={() => curlOf(method, path, closed(kind, text, told))} />}
         {!isNew && <Button size="xs" data-delete color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>
@@ -135,15 +157,17 @@ function Editor({ kind, id, told, plugin, within, view = 'both' }: EditorProps) 
       ) : (
         <Stack>
           <DocumentViews
-            schema={forms.data && schemaOf(forms.data, kind, of, value)} document={document} view={view} problems={problems} isTaken={false}
-            choose={(next) => void navigate({ to: '.', search: (before) => ({ ...before, view: next === 'both' ? undefined : next }), replace: true, resetScroll: false })}
+            schema={schema} layer={layer} document={document} view={view} problems={problems} isTaken={false} attempts={attempts}
+            choose={(next) => void navigate({ to: '.', search: (before) => ({ ...before, view: next === 'form' ? undefined : next }), replace: true, resetScroll: false })}
             instead={forms.isError ? <ErrorBox error={forms.error} /> : forms.data === undefined ? <Loading /> : undefined}
+            actions={(
+              <>
+                <Button disabled={broken !== undefined || refused !== undefined || !isChanged} title={refused ?? (isChanged ? undefined : words.noChange)} onClick={startReview}>{words.review}</Button>
+                <Button variant="default" disabled={text === base} onClick={() => document.edit(base, 'whole')}>{words.discard}</Button>
+                {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
+              </>
+            )}
           />
-          <Group>
-            <Button disabled={broken !== undefined || refused !== undefined || !isChanged} title={refused ?? (isChanged ? undefined : words.noChange)} onClick={() => review(true)}>{words.review}</Button>
-            <Button variant="default" disabled={text === base} onClick={() => document.edit(base, 'whole')}>{words.discard}</Button>
-            {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
-          </Group>
           {kind === 'selector' && id && <Rules selector={id} refused={refused} />}
         </Stack>
       )}

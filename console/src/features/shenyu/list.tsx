@@ -30,7 +30,7 @@ export function ShenyuObjects() {
   const isOff = error instanceof ApiError && error.status === 404
   const turn = (to: number) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })
   // A rule is one of a selector, and is made there.
-  const canCreate = kind === 'meta-data' || kind === 'appAuth' || (kind === 'selector' && search.in !== undefined)
+  const canCreate = kind === 'meta-data' || kind === 'appAuth' || kind === 'selector'
   return (
     <>
       <ScreenHead title={words.shenyuKinds[kind]} note={words.shenyuHelp[kind]}>

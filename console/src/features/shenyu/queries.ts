@@ -1,6 +1,8 @@
 /** What is asked of ShenYu's objects, and of what their forms are made. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { call, json, query } from '../../api/client'
+import type { Layer } from '../../form/layers/layer'
+import { SETTINGS, SHENYU_LAYERS } from '../../form/layers/shenyu'
 import type { Schema } from '../../form/plan'
 import { quoted } from '../../lib/curl'
 import { memberText } from '../../lib/json-text'
@@ -47,6 +49,12 @@ export const useTold = (kind: ShenyuKind, id: string | undefined) =>
     queryFn: async ({ signal }) => memberText((await call(pathOf(kind, id), { signal })).text, 'data') ?? '{}',
   })
 
+/** The name of a plugin of ShenYu by its id; undefined while it is not known. */
+export const usePluginName = (id: string): string | undefined => {
+  const told = useTold('plugin', id === '' ? undefined : id)
+  return told.data === undefined ? undefined : (JSON.parse(memberText(told.data, 'name') ?? 'null') as string | null) ?? undefined
+}
+
 /** What forms ask for; it changes with the program only. */
 export const useForms = () =>
   useQuery({
@@ -67,6 +75,16 @@ export function schemaOf(forms: Forms, kind: ShenyuKind, plugin: string, value: 
   if (known === undefined && !(held in value)) return schema
   const settings: Schema = isText || known === undefined ? {} : { ...known, description: known.description }
   return { ...schema, properties: { ...schema.properties, [held]: settings } }
+}
+
+/** The layer of an object of a plugin, with that of the settings which the plugin reads. */
+export function layerOf(kind: ShenyuKind, plugin: string): Layer | undefined {
+  const layer = SHENYU_LAYERS[kind]
+  const held = HELD[kind]
+  const scope = kind === 'plugin' ? 'config' : (kind as 'selector' | 'rule')
+  const settings = held === undefined ? undefined : SETTINGS[plugin]?.[scope]
+  if (layer === undefined || held === undefined || kind === 'meta-data') return layer
+  return { ...layer, fields: { ...layer.fields, [held]: settings ?? { title: ['Settings', '设置'], inline: 'bare' } } }
 }
 
 export const curlOf = (method: string, path: string, text: string) =>

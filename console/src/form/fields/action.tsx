@@ -5,7 +5,8 @@ import { useWords } from '../../words/words'
 import { useForm } from '../context'
 import { Field } from '../field'
 import type { Schema } from '../plan'
-import { usePluginFacts } from './plugins'
+import { PLUGIN_LAYERS } from '../layers/plugins/all'
+import { usePluginFacts } from './plugin-facts'
 
 /** Actions that are taken: an answer, or what one of these plugins does. */
 const ACTIONS = ['return', 'limit-count', 'limit-conn']
@@ -24,9 +25,9 @@ export function Action({ path, value }: { path: Path; value: unknown }) {
     <Stack gap="xs">
       <NativeSelect
         maw={280} aria-label={words.actionOf(String(path.at(-1) ?? ''))} value={name} data={names}
-        onChange={(event) => set(path, JSON.stringify([event.currentTarget.value, event.currentTarget.value === 'return' ? { code: 403 } : {}]))}
+        onChange={(event) => set(path, JSON.stringify([event.currentTarget.value, event.currentTarget.value === 'return' ? { code: 403 } : (PLUGIN_LAYERS[event.currentTarget.value]?.start ?? {})]))}
       />
-      <Field path={[...path, 1]} schema={schema} value={conf} label={name} />
+      <Field path={[...path, 1]} schema={schema} value={conf} label={name} look={{ layer: PLUGIN_LAYERS[name]?.layer }} isBare />
     </Stack>
   )
 }

@@ -4,6 +4,7 @@ import { useWords } from '../../words/words'
 import { useForm } from '../context'
 import { Field, type FieldProps } from '../field'
 import { type Plan, shapeOf, startOf } from '../plan'
+import { titleOfName } from '../titles'
 
 /** A value of one of several shapes: the one that is there is edited, and another is chosen by hand. */
 export function Either({ plan, ...props }: FieldProps & { plan: Extract<Plan, { kind: 'either' }> }) {
@@ -12,7 +13,7 @@ export function Either({ plan, ...props }: FieldProps & { plan: Extract<Plan, { 
   const { variants, at } = plan
   const shapes = variants.map(shapeOf)
   const variant = variants[at] ?? {}
-  const schema = { ...variant, description: variant.description ?? props.schema.description }
+  const schema = { ...variant, description: variant.description ?? props.schema.description, default: variant.default ?? props.schema.default }
   // Texts of several patterns are one field: the gateway says which of them fits.
   if (new Set(shapes).size < 2 || variants.every((it) => it.type === 'string')) return <Field {...props} schema={schema} />
   return (
@@ -20,7 +21,7 @@ export function Either({ plan, ...props }: FieldProps & { plan: Extract<Plan, { 
       <Field {...props} schema={schema} />
       <NativeSelect
         size="xs" maw={280} aria-label={words.shapeOf(props.label)} value={String(at)}
-        data={shapes.map((shape, index) => ({ value: String(index), label: `${words.shape}: ${shape}` }))}
+        data={shapes.map((shape, index) => ({ value: String(index), label: `${words.shape}: ${titleOfName(shape)}` }))}
         onChange={(event) => set(props.path, startOf(variants[Number(event.currentTarget.value)] ?? {}))}
       />
     </Stack>

@@ -1,54 +1,93 @@
-/** Plugins of an object with their confs. Which there are is asked of the gateway. */
-import { Group, NativeSelect, Stack, Text } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
-import { json } from '../../api/client'
+/** Plugins of an object, each as a card. Which there are is asked of the gateway. */
+import { Button, Text } from '@mantine/core'
+import { useEffect, useRef, useState } from 'react'
 import type { Path } from '../../lib/pointer'
 import { Loading } from '../../ui/states'
 import { useWords } from '../../words/words'
-import { useForm } from '../context'
-import { Field } from '../field'
+import { useFault, useForm, useHasFault } from '../context'
+import { Field, RemoveButton } from '../field'
+import type { Layer } from '../layers/layer'
+import { PLUGIN_LAYERS } from '../layers/plugins/all'
 import { isRecord, type Schema } from '../plan'
+import { TEXTS, useSay } from '../texts'
+import { Gallery } from './gallery'
+import { type PluginFacts, usePluginFacts, usePluginRows } from './plugin-facts'
 
-/** What a plugin is, as the gateway says it. */
-interface PluginFacts { schema: Schema; consumer_schema?: Schema; priority: number }
-
-/** All plugins with their schemas; they change with the program only. */
-export const usePluginFacts = () =>
-  useQuery({
-    // Not the key of the catalogue, which has another shape.
-    queryKey: ['plugin schemas'],
-    staleTime: Number.POSITIVE_INFINITY,
-    queryFn: ({ signal }) => json<Record<string, PluginFacts>>('/apisix/admin/plugins?all=true', { signal }),
-  })
-
-/** The plugins of an object, each with a form of its own. */
+/** The plugins of an object, in the order in which they are written. */
 export function Plugins({ path, value }: { path: Path; value: unknown }) {
-  const words = useWords()
+  const say = useSay()
   const { set, isIdentity } = useForm()
+  const fault = useFault(path)
   const { data, isError } = usePluginFacts()
+  const [isChoosing, choosing] = useState(false)
+  const [added, setAdded] = useState<string>()
   const confs = isRecord(value) ? value : {}
-  const known = data ?? {}
-  const names = Object.keys(known).filter((name) => !(name in confs)).sort()
-  // A consumer's plugins are mostly those that say who it is; they come first.
-  const ordered = isIdentity ? [...names.filter((name) => known[name]?.consumer_schema), ...names.filter((name) => !known[name]?.consumer_schema)] : names
+  const names = Object.keys(confs)
   // What is not known yet is not shown as if there were no form for it.
   if (data === undefined && !isError) return <Loading rows={2} />
+  const add = (name: string) => {
+    choosing(false)
+    setAdded(name)
+    const isCredential = isIdentity && data?.[name]?.consumer_schema !== undefined
+    set([...path, name], JSON.stringify(isCredential ? {} : (PLUGIN_LAYERS[name]?.start ?? {})))
+  }
   return (
-    <Stack gap="sm">
-      {Object.keys(confs).map((name) => {
-        const facts = known[name]
-        const own = facts && ((isIdentity && facts.consumer_schema) || facts.schema)
-        const schema: Schema = own ? { ...own, type: 'object', properties: withCommon(own), description: words.runsAt(facts.priority) } : { description: data ? words.notServed : undefined }
-        return <Field key={name} path={[...path, name]} schema={schema} value={confs[name]} label={name} canRemove />
-      })}
-      <Group gap="xs">
-        <NativeSelect
-          size="xs" maw={280} aria-label={words.addPlugin} value="" data={[{ value: '', label: words.addPlugin }, ...ordered]}
-          onChange={(event) => event.currentTarget.value !== '' && set([...path, event.currentTarget.value], '{}')}
-        />
-        <Text size="xs" c="dimmed">{words.pluginHelp}</Text>
-      </Group>
-    </Stack>
+    <div className="plugins">
+      {fault && <Text size="sm" className="field-error">{fault}</Text>}
+      {names.length === 0 && <p className="plugins-none">{say(TEXTS.noPlugins)}</p>}
+      {names.map((name) => <Card key={name} path={[...path, name]} name={name} conf={confs[name]} facts={data?.[name]} isKnown={data !== undefined} isNew={name === added} />)}
+      <Button variant="default" className="start" data-add-plugin onClick={() => choosing(true)}>+ {say(TEXTS.addPlugin)}</Button>
+      {isChoosing && <Gallery taken={names} known={data ?? {}} pick={add} close={() => choosing(false)} />}
+    </div>
+  )
+}
+
+interface CardProps { path: Path; name: string; conf: unknown; facts: PluginFacts | undefined; isKnown: boolean; isNew: boolean }
+
+/** One plugin: what it is for, whether it is on, its first fields, and all others folded. */
+function Card({ path, name, conf, facts, isKnown, isNew }: CardProps) {
+  const words = useWords()
+  const say = useSay()
+  const { isIdentity, set, remove } = useForm()
+  const rows = usePluginRows()
+  const isFaulty = useHasFault(path.slice(0, -1), [name])
+  const [isClosed, close] = useState(false)
+  const card = useRef<HTMLElement>(null)
+  useEffect(() => {
+    // After the dialog has given the focus back.
+    if (isNew) requestAnimationFrame(() => (card.current?.querySelector<HTMLElement>('.plugin-body input:not([type=radio])') ?? card.current?.querySelector<HTMLElement>('.plugin-name'))?.focus())
+  }, [isNew])
+  const isCredential = isIdentity && facts?.consumer_schema !== undefined
+  const own = facts && (isCredential ? facts.consumer_schema : facts.schema)
+  const meta = isRecord(conf) && isRecord(conf._meta) ? conf._meta : undefined
+  const isOff = meta?.disable === true
+  const flip = () => {
+    // A conf that was only switched off has no trace of it left.
+    if (!isOff) set([...path, '_meta', 'disable'], 'true')
+    else if (Object.keys(meta ?? {}).length === 1) remove([...path, '_meta'])
+    else remove([...path, '_meta', 'disable'])
+  }
+  const isOpen = !isClosed || isFaulty
+  const summary = rows?.find((row) => row.name === name)?.summary?.replaceAll('`', '')
+  return (
+    <article ref={card} className={isOff ? 'plugin off' : 'plugin'} aria-label={name} data-plugin={name}>
+      <header>
+        <button type="button" className="plugin-name" aria-expanded={isOpen} onClick={() => close(isOpen)}><span className="plugin-icon" aria-hidden>{isOpen ? '▾' : '▸'}</span>{name}</button>
+        <span className="plugin-acts">
+          <a href={`/ui/plugins/${encodeURIComponent(name)}`} target="_blank" rel="noreferrer">{say(TEXTS.manual)}<span className="unseen">: {name}, {say(TEXTS.newTab)}</span></a>
+          {facts && <input type="checkbox" role="switch" className="switch" aria-label={`${say(TEXTS.pluginOn)}: ${name}`} checked={!isOff} onChange={flip} />}
+          <RemoveButton path={path} label={name} />
+        </span>
+      </header>
+      {summary && <p className="plugin-summary" lang="en">{summary}</p>}
+      {isOpen && (
+        <div className="plugin-body">
+          {own
+            ? <Field path={path} schema={{ ...own, type: 'object', properties: withCommon(own), description: undefined }} value={conf} label={name} look={{ layer: withMeta((isCredential ? PLUGIN_LAYERS[name]?.identity : PLUGIN_LAYERS[name]?.layer)) }} isBare />
+            : <Field path={path} schema={{ description: isKnown ? words.notServed : undefined }} value={conf} label={name} />}
+        </div>
+      )}
+    </article>
   )
 }
 
@@ -57,3 +96,6 @@ function withCommon(schema: Schema): Record<string, Schema> {
   const { _meta: common, ...own } = schema.properties ?? {}
   return common === undefined ? own : { ...own, _meta: common }
 }
+
+/** A layer with a title for what every conf may say. */
+const withMeta = (layer: Layer | undefined): Layer | undefined => layer && { ...layer, fields: { ...layer.fields, _meta: { title: TEXTS.common } } }

@@ -4,10 +4,11 @@ import { useState } from 'react'
 import { fault, pretty } from '../../lib/json-text'
 import { useWords } from '../../words/words'
 import { useFaultBelow, useForm, useText } from '../context'
-import { type FieldProps, RemoveButton } from '../field'
+import { type FieldProps, Help, RemoveButton } from '../field'
+import { Frame } from './scalars'
 
 /** Any JSON as text: for what no field is made for. What cannot be read yet stays in the field and not in the document. */
-export function Raw({ path, label, schema, value, isRequired, canRemove }: FieldProps) {
+export function Raw({ path, label, schema, look, value, isRequired, canRemove, isBare }: FieldProps) {
   const words = useWords()
   const { set } = useForm()
   const written = useText(path)
@@ -20,13 +21,15 @@ export function Raw({ path, label, schema, value, isRequired, canRemove }: Field
   }
   const text = draft ?? (written === undefined ? '' : pretty(written))
   return (
-    <Textarea
-      data-raw className="editor" label={<span className="mono">{label}</span>} aria-label={label} withAsterisk={isRequired}
-      description={schema.description && <span lang="en">{schema.description}</span>}
-      value={text} autosize minRows={1} maxRows={14} spellCheck={false} placeholder={words.json}
-      error={broken ? words.brokenJson(broken.line, broken.reason) : error}
-      onChange={(event) => change(event.currentTarget.value)} onBlur={() => broken === undefined && setDraft(undefined)}
-      {...(canRemove && value !== undefined ? { rightSection: <RemoveButton path={path} label={label} />, rightSectionPointerEvents: 'all' as const } : {})}
-    />
+    <Frame path={path} isRequired={isRequired} isBare={isBare}>
+      <Textarea
+        data-raw className="editor" label={isBare ? undefined : label} aria-label={isBare ? label : undefined}
+        description={<Help schema={schema} look={look} />}
+        value={text} autosize minRows={1} maxRows={14} spellCheck={false} placeholder={words.json}
+        error={broken ? words.brokenJson(broken.line, broken.reason) : error}
+        onChange={(event) => change(event.currentTarget.value)} onBlur={() => broken === undefined && setDraft(undefined)}
+        {...(canRemove && value !== undefined ? { rightSection: <RemoveButton path={path} label={label} />, rightSectionPointerEvents: 'all' as const } : {})}
+      />
+    </Frame>
   )
 }

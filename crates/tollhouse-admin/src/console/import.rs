@@ -300,25 +300,31 @@ async fn check_objects(
             None => step.path.clone(),
         };
         if let Some(reason) = many::kept_by(step, prospect) {
-            problems.push((place.clone(), String::new(), reason));
+            problems.push((place.clone(), String::new(), Problem::error("", reason)));
         }
         if let Some(written) = &step.after {
             let candidate = many::candidate(admin, prospect, &step.path, &written.plain);
             let faults = validation::faults(step.resource, &candidate).into_iter();
-            problems.extend(faults.map(|fault| (place.clone(), fault.pointer, fault.text)));
+            problems.extend(faults.map(|fault| {
+                let problem = Problem {
+                    hint: fault.hint.unwrap_or_default(),
+                    ..Problem::error("", fault.text)
+                };
+                (place.clone(), fault.pointer, problem)
+            }));
             if let Some(owner) = step.path.split_once("/credentials/").map(|(owner, _)| owner)
                 && !prospect.exists(owner)
             {
                 let text = format!("there is no {owner} whose credential it could be");
-                problems.push((place, String::new(), text));
+                problems.push((place, String::new(), Problem::error("", text)));
             }
         }
         if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
     }
-    for (place, pointer, text) in problems {
-        import.add_problem(&place, &pointer, &Problem::error("", text));
+    for (place, pointer, problem) in problems {
+        import.add_problem(&place, &pointer, &problem);
     }
 }
 

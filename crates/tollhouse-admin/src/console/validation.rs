@@ -24,7 +24,7 @@ const REFERENCES: [(&str, &str); 5] = [
     ("failed to fetch ssl info", "/upstream/tls/client_cert_id"),
 ];
 
-/// Returns `{"valid": …, "problems": [{"pointer", "text"}]}`.
+/// Returns `{"valid": …, "problems": [{"pointer", "text", "hint"}]}`; `hint` only where there is one.
 ///
 /// # Errors
 /// If the kind is unknown, the body is not a JSON object, or the store cannot be read.
@@ -57,9 +57,22 @@ pub(super) async fn answer(
     let candidate =
         Candidate { path: &path, value: &value, contents: &contents, parts, references };
     let faults = faults(resource, &candidate);
-    let problems: Vec<Value> =
-        faults.iter().map(|fault| json!({"pointer": fault.pointer, "text": fault.text})).collect();
+    let problems: Vec<Value> = faults.into_iter().map(to_json).collect();
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
+}
+
+fn to_json(fault: Fault) -> Value {
+    let mut problem = json!({"pointer": fault.pointer, "text": fault.text});
+    if let (Some(hint), Value::Object(fields)) = (fault.hint, &mut problem) {
+        fields.insert("hint".to_owned(), hint.into());
+    }
+    problem
+}
+
+/// Returns the hint of the fault that an error text is about.
+pub(crate) fn hint(resource: &Resource, candidate: &Candidate<'_>, error: &str) -> Option<String> {
+    let faults = faults(resource, candidate);
+    faults.into_iter().find(|fault| error.contains(&fault.text)).and_then(|fault| fault.hint)
 }
 
 /// Returns the faults of an object: those against its schema, or without such faults all others.
@@ -116,7 +129,7 @@ fn beyond_schema(resource: &Resource, candidate: &Candidate<'_>) -> Option<Fault
     let text = checked.err()?.error_text();
     let named = REFERENCES.iter().find(|(start, _)| text.starts_with(start));
     let pointer = named.map_or("", |(_, pointer)| *pointer).to_owned();
-    Some(Fault { pointer, text })
+    Some(Fault { pointer, text, hint: None })
 }
 
 fn faults_of_conf(name: &str, conf: &Value, owner: Owner, candidate: &Candidate<'_>) -> Vec<Fault> {
@@ -135,7 +148,11 @@ fn faults_of_conf(name: &str, conf: &Value, owner: Owner, candidate: &Candidate<
         .and_then(|document| Schema::compile(document).ok())
         .map_or_else(Vec::new, |schema| schema.faults(&plugin_confs::without_common(conf)));
     if located.is_empty() {
-        return vec![Fault { pointer: place, text }];
+        let hint = match plugin {
+            Some(_) => None,
+            None => plugin_confs::similar(&candidate.parts.catalogue, name, owner),
+        };
+        return vec![Fault { pointer: place, text, hint }];
     }
     let whole = |fault: Fault| Fault { pointer: format!("{place}{}", fault.pointer), ..fault };
     located.into_iter().map(whole).collect()

@@ -10,6 +10,7 @@ use tollhouse_store::Entry;
 use super::guards::Guards;
 use super::request::Request;
 use crate::auth;
+use crate::console::validation;
 use crate::context::Admin;
 use crate::encrypt::{self, Author};
 use crate::reply::Reply;
@@ -30,11 +31,21 @@ pub(super) fn validate(
     let parts = &admin.parts;
     let references = ReferenceCheck::On;
     let candidate = Candidate { path, value, contents: &contents, parts, references };
-    resource::validate(resource, &candidate)?;
+    resource::validate(resource, &candidate)
+        .map_err(|reply| with_hint(reply, resource, &candidate))?;
     if resource.holds_identities() {
         consumers::check_unique(&candidate)?;
     }
     Ok(Guards::for_write(admin, resource, &candidate))
+}
+
+/// Adds the field `hint` to a refusal, if something similar was probably meant. `error_msg` stays as
+/// it is, because clients of APISIX compare it.
+fn with_hint(reply: Reply, resource: &Resource, candidate: &Candidate<'_>) -> Reply {
+    match validation::hint(resource, candidate, &reply.error_text()) {
+        Some(hint) => reply.with_field("hint", hint.into()),
+        None => reply,
+    }
 }
 
 /// Refuses calls about children of a missing object.

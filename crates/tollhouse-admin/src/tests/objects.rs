@@ -338,3 +338,50 @@ async fn a_conf_is_checked_with_its_plugins_metadata() {
         assert_eq!(answer.status, status, "{answer:?}");
     }
 }
+
+#[tokio::test]
+async fn refusals_say_what_was_probably_meant_beside_the_words_of_apisix() {
+    let fixture = Fixture::new().await;
+    let with = |name: &str, value: Value| {
+        let mut object = route();
+        object[name] = value;
+        object
+    };
+    let table = [
+        (
+            with("urii", json!("/a")),
+            "invalid configuration: additional properties forbidden, found urii",
+            Some("did you mean \"uri\"?"),
+        ),
+        (
+            with("plugins", json!({"key-auht": {}})),
+            "unknown plugin [key-auht]",
+            Some("did you mean \"key-auth\"?"),
+        ),
+        (
+            with(
+                "plugins",
+                json!({"limit-count": {"count": 1, "time_window": 1, "policy": "locl"}}),
+            ),
+            "failed to check the configuration of plugin limit-count err: property \"policy\" \
+             validation failed: matches none of the enum values",
+            Some("did you mean \"local\"?"),
+        ),
+        (
+            with("methods", json!(["FETCH"])),
+            "invalid configuration: property \"methods\" validation failed: failed to validate item \
+             1: matches none of the enum values",
+            Some("did you mean \"PATCH\"?"),
+        ),
+        (with("uri", json!(5)), "", None),
+    ];
+    for (object, error, hint) in table {
+        let answer = fixture.put("/routes/1", &object).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(error.is_empty() || answer.error() == error, "{answer:?}");
+        assert_eq!(answer.json().get("hint").and_then(Value::as_str), hint, "{answer:?}");
+        let document = json!({"routes": [object]});
+        let answer = fixture.call("POST", "/configs/validate", document.to_string()).await;
+        assert_eq!(answer.json()["errors"][0]["hint"].as_str(), hint, "{answer:?}");
+    }
+}

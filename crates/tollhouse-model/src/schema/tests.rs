@@ -643,9 +643,42 @@ fn all_faults_are_found_each_at_its_place() {
         ("/labels/a~1b", "wrong type: expected string, got number"),
         ("/either", "value should match only one schema, but matches none"),
         ("/name", "property \"name\" is required"),
-        ("", "additional properties forbidden, found other"),
+        ("/other", "additional properties forbidden, found other"),
     ];
     let expected = expected.map(|(pointer, text)| (pointer.to_owned(), text.to_owned()));
     assert_eq!(found, expected);
     assert_eq!(schema.faults(&json!({"uri": "/", "name": ""})), []);
+}
+
+#[test]
+fn unknown_fields_and_values_come_with_what_was_probably_meant() {
+    let schema = Schema::compile(&json!({
+        "properties": {
+            "uri": {"type": "string"},
+            "policy": {"enum": ["local", "redis", "redis-cluster"]},
+            "inner": {"properties": {"timeout": {}}, "additionalProperties": false},
+            "either": {"oneOf": [{"enum": ["a"]}, {"type": "string"}]},
+        },
+        "additionalProperties": false,
+    }))
+    .expect("it is a schema");
+    let table = [
+        (json!({"urii": "/a"}), "/urii", Some("did you mean \"uri\"?")),
+        (json!({"zzz": 1}), "/zzz", Some("known fields: uri, policy, inner, either")),
+        (json!({"policy": "redsi"}), "/policy", Some("did you mean \"redis\"?")),
+        (json!({"policy": "x"}), "/policy", Some("known values: local, redis, redis-cluster")),
+        (json!({"policy": 5}), "/policy", None),
+        (json!({"inner": {"timeuot": 1}}), "/inner/timeuot", Some("did you mean \"timeout\"?")),
+        (json!({"either": 5}), "/either", None),
+    ];
+    for (value, pointer, hint) in table {
+        let faults = schema.faults(&value);
+        let found: Vec<(&str, Option<&str>)> =
+            faults.iter().map(|fault| (&*fault.pointer, fault.hint.as_deref())).collect();
+        assert_eq!(found, [(pointer, hint)], "{value}");
+    }
+    let many = json!({"a/b": 1, "policy": "locl", "urii": 1});
+    let hints: Vec<Option<String>> =
+        schema.faults(&many).into_iter().map(|fault| fault.hint).collect();
+    assert_eq!(hints.iter().flatten().count(), 3, "{hints:?}");
 }

@@ -172,6 +172,9 @@ impl<'s> Walk<'s> {
         if let Some(choices) = &rules.choices
             && !choices.iter().any(|choice| value.equals(choice))
         {
+            if let Some(text) = value.text() {
+                self.suggest(&text, "known values", choices.iter().filter_map(|it| it.as_str()));
+            }
             return self.refuse(|| "matches none of the enum values".to_owned());
         }
         if let Some(combined) = &rules.combined {

@@ -3,11 +3,16 @@
 
 use std::fmt::Write;
 
+use tollhouse_stdx::nearest;
+
 use super::{Verdict, Voice, Walk};
 
 /// Maximum number of faults collected for one value. A page shows no more, and a long list can have
 /// a fault for each item.
 const FAULTS_MAX: usize = 100;
+
+/// Maximum number of known words in a hint; more are not read.
+const WORDS_SHOWN_MAX: usize = 16;
 
 /// A violation of a schema and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +22,9 @@ pub struct Fault {
     pub pointer: String,
     /// Error text, such as `wrong type: expected string, got number`.
     pub text: String,
+    /// What was probably meant, such as `did you mean "uri"?`, for unknown fields and values that
+    /// an `enum` does not contain.
+    pub hint: Option<String>,
 }
 
 /// Faults collected so far and the current position of the walk.
@@ -26,6 +34,8 @@ pub(super) struct Faults {
     pointer: String,
     /// Lengths of `pointer` before each step, so that leaving a step can truncate it.
     lengths: Vec<usize>,
+    /// Hint for the violation that is on its way to the enclosing step.
+    hint: Option<String>,
 }
 
 /// A step from a value to one of its parts.
@@ -50,11 +60,26 @@ impl Walk<'_> {
     ) -> Vec<Fault> {
         let verdict = self.check(root, value);
         let verdict = self.stopped.take().map_or(verdict, Err);
-        let mut found = self.faults.take().unwrap_or_default().found;
+        let Faults { mut found, hint, .. } = self.faults.take().unwrap_or_default();
         if let Err(violation) = verdict {
-            found.push(Fault { pointer: String::new(), text: violation.into() });
+            found.push(Fault { pointer: String::new(), text: violation.into(), hint });
         }
         found
+    }
+
+    /// Sets the hint of the violation that is about to be returned: the known word nearest to
+    /// `word`, or all known words. Without effect unless faults are collected.
+    pub(super) fn suggest<'k>(
+        &mut self,
+        word: &str,
+        nouns: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) {
+        if self.is_collecting()
+            && let Some(faults) = &mut self.faults
+        {
+            faults.hint = Some(hint(word, nouns, known));
+        }
     }
 
     /// Whether faults are collected now; not while a branch is only tried.
@@ -86,11 +111,25 @@ impl Walk<'_> {
         if let Err(violation) = verdict
             && faults.found.len() < FAULTS_MAX
         {
-            let (pointer, text) = (faults.pointer.clone(), violation.into());
-            faults.found.push(Fault { pointer, text });
+            let (pointer, hint) = (faults.pointer.clone(), faults.hint.take());
+            faults.found.push(Fault { pointer, text: violation.into(), hint });
         }
         let length = faults.lengths.pop().unwrap_or(0);
         faults.pointer.truncate(length);
         Ok(())
     }
+}
+
+/// Returns the known word nearest to `word` as a question, or the list of all if it is short.
+pub(crate) fn hint<'k>(
+    word: &str,
+    nouns: &str,
+    known: impl Iterator<Item = &'k str> + Clone,
+) -> String {
+    if let Some(near) = nearest(word, known.clone()) {
+        return format!("did you mean \"{near}\"?");
+    }
+    let shown: Vec<&str> = known.clone().take(WORDS_SHOWN_MAX).collect();
+    let more = if known.count() > shown.len() { ", …" } else { "" };
+    format!("{nouns}: {}{more}", shown.join(", "))
 }

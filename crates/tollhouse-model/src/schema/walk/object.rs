@@ -136,21 +136,19 @@ impl<'s> Walk<'s> {
                     });
                 }
             }
-            if described { Ok(()) } else { self.check_additional(&rules.additional, name, field) }
+            if described { Ok(()) } else { self.check_additional(rules, name, field) }
         })
     }
 
     fn check_additional<V: Instance>(
         &mut self,
-        additional: &'s Additional,
+        rules: &'s ObjectRules,
         name: &str,
         field: &mut V,
     ) -> Verdict {
-        match additional {
+        match &rules.additional {
             Additional::Allowed => Ok(()),
-            Additional::Forbidden => {
-                self.refuse(|| format!("additional properties forbidden, found {}", plain(name)))
-            }
+            Additional::Forbidden => self.refuse_unknown(rules, name),
             Additional::Schema(node) => {
                 self.check_part(Step::Name(name), *node, field).or_else(|inner| {
                     self.nest(inner, |inner| {
@@ -169,6 +167,20 @@ impl<'s> Walk<'s> {
             return verdict;
         }
         self.enter(Step::Name(name));
+        self.leave(verdict)
+    }
+
+    /// Refuses a property that the schema does not know. When all faults are collected, the fault
+    /// is recorded at the property, with the known property that it resembles.
+    fn refuse_unknown(&mut self, rules: &ObjectRules, name: &str) -> Verdict {
+        let verdict =
+            self.refuse(|| format!("additional properties forbidden, found {}", plain(name)));
+        if !self.is_collecting() {
+            return verdict;
+        }
+        self.enter(Step::Name(name));
+        let known = rules.properties.iter().map(|property| &*property.name);
+        self.suggest(name, "known fields", known);
         self.leave(verdict)
     }
 

@@ -36,6 +36,7 @@ use tollhouse_web::{Limits, Listener, until_stopped};
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
+use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::{LastMinute, Sources};
@@ -54,6 +55,8 @@ pub struct RunningRegistry {
     /// Implementation of client calls, with counters.
     pub dialect: Dialect,
     pub connections: Arc<grpc::Counts>,
+    /// Open gRPC connections.
+    open_connections: grpc::Connections,
     /// gRPC addresses, in configured order.
     pub grpc: Vec<SocketAddr>,
     /// HTTP address, if there is one.
@@ -145,6 +148,7 @@ pub async fn start(
         part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
+        open_connections: grpc::Connections::default(),
         last_minute: Arc::default(),
         grpc: Vec::new(),
         http: None,
@@ -159,6 +163,19 @@ pub async fn start(
     };
     running.listen(bootstrap, &access, descriptors)?;
     Ok(Some(running))
+}
+
+/// Returns the calls of Polaris with their state, as Markdown, by the routers of a registry in memory.
+///
+/// # Errors
+/// If a registry in memory cannot be opened.
+pub async fn polaris_calls() -> anyhow::Result<String> {
+    let store = tollhouse_store::open(&Location::Memory)?;
+    let (_keeper, handle) = Keeper::open(store, Options::default()).await?;
+    let account = Account { name: String::new(), password: String::new(), token: String::new() };
+    let access = Access::new(Gate::Locked, Gate::Locked, account, String::new());
+    let services = grpc::polaris::services(Dialect::new(handle, Arc::new(access)));
+    Ok(tollhouse_polaris::reference::calls_markdown(&services))
 }
 
 /// Opens the store: in the data folder, or shared with other nodes, then with its cluster options.
@@ -229,7 +246,10 @@ impl RunningRegistry {
                 let metrics = self.polaris_page();
                 let dialect = self.dialect.for_thread();
                 let api = HttpApi::new(dialect, Arc::clone(access), metrics, capacity.clone());
-                let api = api.with_hosts(HostNames::new(&bootstrap.listen.hosts));
+                let api = api
+                    .with_hosts(HostNames::new(&bootstrap.listen.hosts))
+                    .with_connections(self.open_connections.clone())
+                    .with_log(Arc::new(ProcessLogLevel));
                 self.serve_http(socket, api, http::limits(descriptors.registry_http))?;
             }
         }
@@ -246,8 +266,10 @@ impl RunningRegistry {
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
         let (tls, tracer) = (self.tls.clone(), self.tracer.clone());
+        let connections = self.open_connections.clone();
         let serve = async move || {
-            let options = grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
+            let usual = grpc::Options::default();
+            let options = grpc::Options { counts, connections, slots, tls, tracer, ..usual };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(sockets, services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use tollhouse_registry::{Refusal, Registry};
 
 pub use discover::HealthFilter;
+pub(crate) use instances::id_of as instance_id_of;
 use meter::Meter;
 pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
 

@@ -8,6 +8,7 @@ mod capacity;
 mod client;
 mod config;
 mod console;
+mod deprecated;
 mod identity;
 mod intake;
 mod language;
@@ -16,15 +17,18 @@ mod maintain;
 mod printing;
 mod query;
 mod reply;
+mod route;
 mod routes;
 mod websites;
 
 pub use capacity::Capacity;
+pub use maintain::ServerLog;
 pub use routes::router;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
 use crate::failure;
+use crate::grpc::Connections;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +54,12 @@ pub const fn limits(connections_max: usize) -> Limits {
     }
 }
 
+/// Returns the methods and paths of all calls.
+pub(crate) fn calls() -> Vec<(&'static str, String)> {
+    let routes = routes::routes();
+    routes.calls().map(|(method, path)| (method, path.to_owned())).collect()
+}
+
 /// Function that returns the metrics page in the text format of Prometheus.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
@@ -63,6 +73,8 @@ pub struct HttpApi {
     texts: Arc<Texts>,
     logins: Arc<FailedLogins>,
     hosts: HostNames,
+    connections: Connections,
+    log: Option<Arc<dyn ServerLog>>,
 }
 
 impl HttpApi {
@@ -74,14 +86,27 @@ impl HttpApi {
         capacity: Capacity,
     ) -> Self {
         let (texts, logins) = Default::default();
-        let hosts = HostNames::default();
-        Self { dialect, access, metrics, capacity, texts, logins, hosts }
+        let (hosts, connections) = Default::default();
+        let log = None;
+        Self { dialect, access, metrics, capacity, texts, logins, hosts, connections, log }
     }
 
     /// Adds host names under which requests are accepted.
     #[must_use]
     pub fn with_hosts(self, hosts: HostNames) -> Self {
         Self { hosts, ..self }
+    }
+
+    /// Adds the gRPC connections that operators may list and close.
+    #[must_use]
+    pub fn with_connections(self, connections: Connections) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// Adds the log whose level operators may change.
+    #[must_use]
+    pub fn with_log(self, log: Arc<dyn ServerLog>) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     fn registry(&self) -> &Registry {

@@ -17,6 +17,7 @@ mod failure;
 pub mod grpc;
 pub mod http;
 pub mod json;
+pub mod reference;
 mod refusal;
 pub mod registration;
 pub mod rules;

@@ -7,6 +7,7 @@ pub(super) mod aliases;
 pub(super) mod contracts;
 pub(super) mod instances;
 pub(super) mod namespaces;
+pub(super) mod owners;
 mod rule_filters;
 pub(super) mod rules;
 pub(super) mod services;

@@ -17,6 +17,7 @@ use super::{Caller, Dialect};
 use crate::access::{Door, Gate, Identity, RefusedCall};
 use crate::code::Code;
 use crate::failure::Failure;
+use crate::wire::is_nowhere;
 use commands::creates;
 
 /// Reader of a list, who may see some of its objects.
@@ -137,8 +138,14 @@ impl Dialect {
         &self,
         door: Door,
         caller: &Caller<'_>,
-        command: Command,
+        mut command: Command,
     ) -> Result<Outcome, Failure> {
+        if let Command::Register(new) = &mut command
+            && new.location.as_ref().is_none_or(is_nowhere)
+            && let Some(location) = self.locations.find(&new.host)
+        {
+            new.location = Some(location.clone());
+        }
         let owner = {
             let state = self.registry.state();
             let rights = self.rights(&state, door, caller);

@@ -25,6 +25,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Routes of all calls.
 pub(super) fn routes() -> Routes {
@@ -43,7 +44,7 @@ pub(super) fn routes() -> Routes {
         ("log/outputlevel", log),
         ("leaders", nothing("DescribeLeaderElections")),
         ("leaders/release", call!(post process::release_leader)),
-        ("cmdb/info", nothing("DescribeCMDBInfo")),
+        ("cmdb/info", call!(get locations)),
         ("instance/clean", call!(post instances::clean)),
         ("instance/batchclean", call!(post instances::clean_many)),
         ("instance/heartbeat", call!(get instances::last_heartbeat)),
@@ -59,7 +60,27 @@ pub(super) fn routes() -> Routes {
     )
 }
 
-/// Answers an empty list to a caller with a token, because no node leads the others and a CMDB does not exist.
+/// Lists the configured locations by network.
+async fn locations(api: HttpApi, request: Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
+    if let Err(failure) = read_query(&api, &request, "DescribeCMDBInfo", &[]) {
+        return Reply::failure(RESPONSE, &failure).print(language);
+    }
+    let networks = api.dialect.locations().networks().iter();
+    let shown: Value = networks
+        .map(|it| {
+            json!({
+                "IP": it.network.to_string(),
+                "Region": &*it.location.region,
+                "Zone": &*it.location.zone,
+                "Campus": &*it.location.campus,
+            })
+        })
+        .collect();
+    plain(StatusCode::OK, shown.to_string())
+}
+
+/// Answers an empty list to a caller with a token, because no node leads the others.
 fn nothing(function: &'static str) -> Route {
     get(move |State(api): State<HttpApi>, request: Request| async move {
         let language = Language::wanted(request.uri(), request.headers());

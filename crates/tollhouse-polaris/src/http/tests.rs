@@ -2,6 +2,7 @@
 
 mod config;
 mod contracts;
+mod grants;
 mod identity;
 mod maintain;
 
@@ -55,6 +56,18 @@ impl Server {
     }
 
     async fn start_with(console: Gate, client: Gate) -> Self {
+        Self::start_whole(console, client, Vec::new()).await
+    }
+
+    async fn start_at(networks: Vec<crate::NetworkLocation>) -> Self {
+        Self::start_whole(Gate::Locked, Gate::Open, networks).await
+    }
+
+    async fn start_whole(
+        console: Gate,
+        client: Gate,
+        networks: Vec<crate::NetworkLocation>,
+    ) -> Self {
         let store = tollhouse_store::open(&tollhouse_store::Location::Memory).expect("memory");
         let (keeper, registry) = Keeper::open(store, Options::default()).await.expect("empty");
         tokio::spawn(keeper.run(std::future::pending()));
@@ -63,6 +76,7 @@ impl Server {
         let access = Access::new(console, client, account, "client".to_owned());
         let access = Arc::new(access);
         let dialect = Dialect::new(registry, Arc::clone(&access));
+        let dialect = dialect.with_locations(crate::Locations::new(networks));
         let metrics = Arc::new(|| "up 1\n".to_owned());
         let api = HttpApi::new(dialect.clone(), access, metrics, Capacity::default());
         let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));

@@ -135,3 +135,35 @@ async fn owners_are_returned_for_a_list_of_services() {
     let refused = server.send("POST", "/naming/v1/service/owner", headers, "[]").await;
     assert_eq!(refused.status, 401);
 }
+
+#[tokio::test]
+async fn a_host_without_a_location_gets_that_of_its_network() {
+    let network = crate::NetworkLocation {
+        network: "10.1.0.0/16".parse().expect("a network"),
+        location: tollhouse_registry::Location {
+            region: "north".into(),
+            zone: "n1".into(),
+            campus: "".into(),
+        },
+    };
+    let server = Server::start_at(vec![network]).await;
+    server.client("RegisterInstance", &instance("s", "10.1.0.9")).await;
+    let mut placed = instance("s", "10.1.0.8");
+    placed["location"] = json!({"region": "own"});
+    server.client("RegisterInstance", &placed).await;
+    server.client("RegisterInstance", &instance("s", "10.2.0.1")).await;
+    let shown = server.get("/naming/v1/instances?namespace=ns&service=s").await.json();
+    let region = |host: &str| {
+        let instances = shown["instances"].as_array().expect("a list");
+        let found = instances.iter().find(|it| it["host"] == host).expect("registered");
+        found["location"]["region"].clone()
+    };
+    assert_eq!(region("10.1.0.9"), "north");
+    assert_eq!(region("10.1.0.8"), "own");
+    assert_eq!(region("10.2.0.1"), Value::Null);
+    let report = json!({"host": "10.1.7.7", "type": "SDK", "id": "c1"});
+    let client = server.client("ReportClient", &report).await.json();
+    assert_eq!(client["client"]["location"]["zone"], "n1");
+    let listed = server.get("/maintain/v1/cmdb/info").await.json();
+    assert_eq!((&listed[0]["IP"], &listed[0]["Region"]), (&json!("10.1.0.0/16"), &json!("north")));
+}

@@ -147,6 +147,10 @@ impl Process {
         let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
         let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
         let (registry, registry_outage) = start_registry(&cx, takeover).await?;
+        if let Some(registry) = &registry {
+            // Known before the first objects are compiled, which may refer to files.
+            cx.plugins.secret_managers.set_registry(registry.handle.clone());
+        }
         let revision = handover::revision(inheritance.as_ref());
         let configured = InitialConfiguration::open(&cx, &settings, predecessor, revision).await?;
         let InitialConfiguration { mut resources, snapshots, source, feed } = configured;

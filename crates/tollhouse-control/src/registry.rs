@@ -7,8 +7,10 @@
 mod beats;
 pub mod database;
 pub mod dialect;
+mod limiter;
 pub mod metrics;
 pub mod offline;
+mod sealing;
 pub mod secrets;
 mod sockets;
 
@@ -26,7 +28,7 @@ use tollhouse_net::local_name::HostNames;
 use tollhouse_net::slots::Slots;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{self, Capacity, HttpApi, MetricsPage};
-use tollhouse_polaris::{Access, Account, Gate, grpc};
+use tollhouse_polaris::{Access, Account, Gate, Locations, NetworkLocation, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{HistoryExtent, Location, Store, Watch};
@@ -40,6 +42,7 @@ use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::{LastMinute, Sources};
+pub use crate::registry::sealing::keyring_path;
 use crate::registry::secrets::RegistrySecrets;
 pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
@@ -144,7 +147,8 @@ pub async fn start(
     let keeper = thread("registry", async move || keeper.run(until_stopped(stopped)).await)?;
     let (stop_serving, _) = watch::channel(false);
     let mut running = RunningRegistry {
-        dialect: Dialect::new(handle.clone(), Arc::clone(&access)),
+        dialect: Dialect::new(handle.clone(), Arc::clone(&access))
+            .with_locations(locations(bootstrap)),
         part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
@@ -162,6 +166,7 @@ pub async fn start(
         tracer,
     };
     running.listen(bootstrap, &access, descriptors)?;
+    running.announce_limiter(bootstrap)?;
     Ok(Some(running))
 }
 
@@ -192,7 +197,7 @@ async fn open_either(
             channel: beats::open(&bootstrap.registry.store)?,
             proof: Some(proof),
         };
-        return Ok((store, Some(cluster)));
+        return Ok((sealing::seal(store, bootstrap).await?, Some(cluster)));
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // No history, because no reader watches for changes: the store is read once at the next start.
@@ -203,7 +208,7 @@ async fn open_either(
     };
     let store =
         open_store(&location, &options, predecessor).await.context("the registry's store")?;
-    Ok((store, None))
+    Ok((sealing::seal(store, bootstrap).await?, None))
 }
 
 impl RunningRegistry {
@@ -276,6 +281,15 @@ impl RunningRegistry {
             }
         };
         self.servers.push(thread(&format!("registry-{number}"), serve)?);
+        Ok(())
+    }
+
+    /// Registers the node as a server of global rate limits, if its address is configured.
+    fn announce_limiter(&mut self, bootstrap: &Bootstrap) -> anyhow::Result<()> {
+        let Some(address) = bootstrap.registry.limiter else { return Ok(()) };
+        let (handle, stop) = (self.handle.clone(), self.stop_serving.subscribe());
+        let announce = async move || limiter::announce(handle, address, stop).await;
+        self.servers.push(thread("registry-limiter", announce)?);
         Ok(())
     }
 
@@ -370,6 +384,19 @@ impl RunningRegistry {
             tracing::error!("the registry ended with a panic");
         }
     }
+}
+
+/// Returns the locations of hosts from the bootstrap file.
+fn locations(bootstrap: &Bootstrap) -> Locations {
+    let networks = bootstrap.registry.locations.iter().map(|it| NetworkLocation {
+        network: it.network,
+        location: tollhouse_registry::Location {
+            region: it.region.as_str().into(),
+            zone: it.zone.as_str().into(),
+            campus: it.campus.as_str().into(),
+        },
+    });
+    Locations::new(networks.collect())
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -68,7 +68,7 @@ impl FileCounts {
 fn files(state: &State) -> BTreeMap<String, FileCounts> {
     let shown = namespaces(state);
     let mut counts: BTreeMap<String, FileCounts> =
-        shown.iter().map(|(name, ..)| (name.to_string(), FileCounts::default())).collect();
+        shown.iter().map(|(name, ..)| (name.clone(), FileCounts::default())).collect();
     for view in state.namespaces() {
         let name = &*view.namespace.name;
         let name = if counts.contains_key(name) { name } else { OTHER_NAMESPACES };

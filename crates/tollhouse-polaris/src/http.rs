@@ -19,11 +19,13 @@ mod query;
 mod reply;
 mod route;
 mod routes;
+mod server_log;
 mod websites;
 
 pub use capacity::Capacity;
-pub use maintain::ServerLog;
+pub(crate) use routes::calls;
 pub use routes::router;
+pub use server_log::ServerLog;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
@@ -52,12 +54,6 @@ pub const fn limits(connections_max: usize) -> Limits {
         head_time_max: HEAD_TIME_MAX,
         drain_time_max: DRAIN_TIME_MAX,
     }
-}
-
-/// Returns the methods and paths of all calls.
-pub(crate) fn calls() -> Vec<(&'static str, String)> {
-    let routes = routes::routes();
-    routes.calls().map(|(method, path)| (method, path.to_owned())).collect()
 }
 
 /// Function that returns the metrics page in the text format of Prometheus.

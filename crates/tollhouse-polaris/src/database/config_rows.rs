@@ -219,7 +219,7 @@ fn group(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     })))
 }
 
-/// Returns the id of a release; `None` if there is none.
+/// Returns the id of a release; 0 and NULL are `None`.
 fn release_of(row: &Row, name: &'static str) -> Result<Option<u64>, ImportRefusal> {
     Ok(Some(row.small(name)?).filter(|id| *id != 0))
 }

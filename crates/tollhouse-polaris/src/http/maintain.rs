@@ -8,8 +8,6 @@ mod functions;
 mod instances;
 mod process;
 
-pub use process::ServerLog;
-
 use super::HttpApi;
 use super::failure::Failure;
 use super::intake::{CLIENT_BYTES_MAX, caller};

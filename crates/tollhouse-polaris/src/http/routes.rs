@@ -29,8 +29,14 @@ pub fn router(api: HttpApi) -> Router {
         .with_state(api)
 }
 
+/// Returns the methods and paths of all calls.
+pub(crate) fn calls() -> Vec<(&'static str, String)> {
+    let routes = routes();
+    routes.calls().map(|(method, path)| (method, path.to_owned())).collect()
+}
+
 /// Returns the routes of all HTTP calls.
-pub(super) fn routes() -> Routes {
+fn routes() -> Routes {
     client_routes()
         .merge(namespace_routes())
         .merge(service_routes())

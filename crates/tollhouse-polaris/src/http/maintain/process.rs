@@ -13,18 +13,6 @@ use serde_json::{Value, json};
 /// The only scope of the log.
 const SCOPE: &str = "default";
 
-/// Log of the process.
-pub trait ServerLog: Send + Sync {
-    /// Returns the filter in effect.
-    fn level(&self) -> String;
-
-    /// Changes the filter for a limited time.
-    ///
-    /// # Errors
-    /// If the filter is invalid.
-    fn set_level(&self, level: &str) -> Result<(), String>;
-}
-
 #[derive(Debug, Deserialize)]
 struct LevelChange {
     #[serde(default)]
@@ -68,7 +56,7 @@ pub(super) async fn set_log_level(api: HttpApi, request: Request) -> Response<Bo
     }
 }
 
-/// Refuses to release a leader, because there is none.
+/// Refuses to release a leader, because the nodes have no leader.
 pub(super) async fn release_leader(api: HttpApi, request: Request) -> Response<Body> {
     match read_body::<Election>(&api, request, "ReleaseLeaderElection").await {
         Ok(election) => {

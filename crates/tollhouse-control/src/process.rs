@@ -147,10 +147,6 @@ impl Process {
         let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
         let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
         let (registry, registry_outage) = start_registry(&cx, takeover).await?;
-        if let Some(registry) = &registry {
-            // Known before the first objects are compiled, which may refer to files.
-            cx.plugins.secret_managers.set_registry(registry.handle.clone());
-        }
         let revision = handover::revision(inheritance.as_ref());
         let configured = InitialConfiguration::open(&cx, &settings, predecessor, revision).await?;
         let InitialConfiguration { mut resources, snapshots, source, feed } = configured;
@@ -390,7 +386,14 @@ async fn start_registry(
         Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
             Ok((None, Some(format!("{error:#}"))))
         }
-        started => Ok((started?, None)),
+        started => {
+            let started = started?;
+            if let Some(registry) = &started {
+                // Known before the first objects are compiled, which may refer to files.
+                cx.plugins.secret_managers.set_registry(registry.handle.clone());
+            }
+            Ok((started, None))
+        }
     }
 }
 

@@ -190,7 +190,8 @@ mod tests {
     #[tokio::test]
     async fn an_object_follows_the_releases_of_a_file() {
         let registry = registry().await;
-        let managers = Arc::new(SecretManagers::new(Box::new(EnvironmentSource::new(|_: &str| None))));
+        let managers =
+            Arc::new(SecretManagers::new(Box::new(EnvironmentSource::new(|_: &str| None))));
         assert_eq!(value(&managers), None, "without a registry");
         managers.set_registry(registry.clone());
         tokio::spawn(Arc::clone(&managers).follow_files(registry.clone()));

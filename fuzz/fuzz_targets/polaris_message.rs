@@ -5,13 +5,19 @@ use libfuzzer_sys::fuzz_target;
 use tollhouse_polaris::wire::{DiscoverRequest, InstanceRequest};
 use tollhouse_polaris::{descriptors, json};
 
-const TYPES: [&str; 6] = [
+const TYPES: [&str; 12] = [
     "v1.Instance",
     "v1.DiscoverRequest",
     "v1.RouteRule",
     "v1.LaneGroup",
     "v1.Rule",
     "v1.CircuitBreakerRule",
+    "v1.ConfigFile",
+    "v1.ConfigFileRelease",
+    "v1.ClientConfigFileInfo",
+    "v1.ClientWatchConfigFileRequest",
+    "v1.ConfigDiscoverRequest",
+    "v1.AuthStrategy",
 ];
 
 fuzz_target!(|data: &[u8]| {

@@ -18,6 +18,7 @@ mod database;
 mod keys;
 mod layers;
 mod load;
+mod location;
 mod otel;
 mod parts;
 mod reach;
@@ -37,6 +38,7 @@ mod unix;
 pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use load::{Loaded, Source};
+pub use location::HostLocation;
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, ClientHalfClose, Peer,
     RouterMode, Secret, Workers,
@@ -380,6 +382,11 @@ pub struct Registry {
     pub mass_expiry_threshold: f64,
     /// Whether instances may have loopback and link-local addresses.
     pub local_instances: bool,
+    /// Locations of hosts by network.
+    pub locations: Vec<HostLocation>,
+    /// Address under which clients reach the node's counters of global rate limits; `None` does not
+    /// announce them.
+    pub limiter: Option<SocketAddr>,
     /// Maximum memory of all registered objects, in bytes.
     pub memory_max: usize,
     /// Time after which unhealthy instances are deleted; `None` keeps them.
@@ -456,6 +463,8 @@ impl Default for Registry {
             client_token: None,
             mass_expiry_threshold: 0.0,
             local_instances: false,
+            locations: Vec::new(),
+            limiter: None,
             memory_max: 2 << 30,
             delete_unhealthy_after: None,
             delete_empty_services_after: None,

@@ -50,7 +50,7 @@ impl<F: Fn(&str) -> Option<String>> SecretSource for EnvironmentSecrets<F> {
     fn may_read(&self, reference: &SecretRef) -> bool {
         match reference {
             SecretRef::Environment { name, .. } => self.lists(name),
-            SecretRef::Keeper { .. } => true,
+            SecretRef::Keeper { .. } | SecretRef::File { .. } => true,
         }
     }
 }

@@ -386,7 +386,14 @@ async fn start_registry(
         Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
             Ok((None, Some(format!("{error:#}"))))
         }
-        started => Ok((started?, None)),
+        started => {
+            let started = started?;
+            if let Some(registry) = &started {
+                // Known before the first objects are compiled, which may refer to files.
+                cx.plugins.secret_managers.set_registry(registry.handle.clone());
+            }
+            Ok((started, None))
+        }
     }
 }
 

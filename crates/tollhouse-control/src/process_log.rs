@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollhouse_plugin::OwnLog;
+use tollhouse_polaris::http::ServerLog;
 
 /// Limits of stored lines, and of their bytes in total.
 const LINES_MAX: usize = 500;
@@ -153,6 +154,20 @@ impl ProcessLog {
         if let Some(Err(error)) = self.set_filter.get().map(|set| set(&configured)) {
             tracing::error!(error, "the level of this log cannot be set back");
         }
+    }
+}
+
+/// Level of this process's log, for operators of the registry.
+#[derive(Debug)]
+pub(crate) struct ProcessLogLevel;
+
+impl ServerLog for ProcessLogLevel {
+    fn level(&self) -> String {
+        process_log().level()["level"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        process_log().set_level(level, OTHER_LEVEL_MAX)
     }
 }
 

@@ -7,8 +7,10 @@
 mod beats;
 pub mod database;
 pub mod dialect;
+mod limiter;
 pub mod metrics;
 pub mod offline;
+mod sealing;
 pub mod secrets;
 mod sockets;
 
@@ -26,7 +28,7 @@ use tollhouse_net::local_name::HostNames;
 use tollhouse_net::slots::Slots;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{self, Capacity, HttpApi, MetricsPage};
-use tollhouse_polaris::{Access, Account, Gate, grpc};
+use tollhouse_polaris::{Access, Account, Gate, Locations, NetworkLocation, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{HistoryExtent, Location, Store, Watch};
@@ -36,9 +38,11 @@ use tollhouse_web::{Limits, Listener, until_stopped};
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
+use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::{LastMinute, Sources};
+pub use crate::registry::sealing::keyring_path;
 use crate::registry::secrets::RegistrySecrets;
 pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
@@ -54,6 +58,8 @@ pub struct RunningRegistry {
     /// Implementation of client calls, with counters.
     pub dialect: Dialect,
     pub connections: Arc<grpc::Counts>,
+    /// Open gRPC connections.
+    open_connections: grpc::Connections,
     /// gRPC addresses, in configured order.
     pub grpc: Vec<SocketAddr>,
     /// HTTP address, if there is one.
@@ -141,10 +147,12 @@ pub async fn start(
     let keeper = thread("registry", async move || keeper.run(until_stopped(stopped)).await)?;
     let (stop_serving, _) = watch::channel(false);
     let mut running = RunningRegistry {
-        dialect: Dialect::new(handle.clone(), Arc::clone(&access)),
+        dialect: Dialect::new(handle.clone(), Arc::clone(&access))
+            .with_locations(locations(bootstrap)),
         part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
+        open_connections: grpc::Connections::default(),
         last_minute: Arc::default(),
         grpc: Vec::new(),
         http: None,
@@ -158,7 +166,21 @@ pub async fn start(
         tracer,
     };
     running.listen(bootstrap, &access, descriptors)?;
+    running.announce_limiter(bootstrap)?;
     Ok(Some(running))
+}
+
+/// Returns the calls of Polaris with their state, as Markdown, by the routers of a registry in memory.
+///
+/// # Errors
+/// If a registry in memory cannot be opened.
+pub async fn polaris_calls() -> anyhow::Result<String> {
+    let store = tollhouse_store::open(&Location::Memory)?;
+    let (_keeper, handle) = Keeper::open(store, Options::default()).await?;
+    let account = Account { name: String::new(), password: String::new(), token: String::new() };
+    let access = Access::new(Gate::Locked, Gate::Locked, account, String::new());
+    let services = grpc::polaris::services(Dialect::new(handle, Arc::new(access)));
+    Ok(tollhouse_polaris::reference::calls_markdown(&services))
 }
 
 /// Opens the store: in the data folder, or shared with other nodes, then with its cluster options.
@@ -175,7 +197,7 @@ async fn open_either(
             channel: beats::open(&bootstrap.registry.store)?,
             proof: Some(proof),
         };
-        return Ok((store, Some(cluster)));
+        return Ok((sealing::seal(store, bootstrap).await?, Some(cluster)));
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // No history, because no reader watches for changes: the store is read once at the next start.
@@ -186,7 +208,7 @@ async fn open_either(
     };
     let store =
         open_store(&location, &options, predecessor).await.context("the registry's store")?;
-    Ok((store, None))
+    Ok((sealing::seal(store, bootstrap).await?, None))
 }
 
 impl RunningRegistry {
@@ -229,7 +251,10 @@ impl RunningRegistry {
                 let metrics = self.polaris_page();
                 let dialect = self.dialect.for_thread();
                 let api = HttpApi::new(dialect, Arc::clone(access), metrics, capacity.clone());
-                let api = api.with_hosts(HostNames::new(&bootstrap.listen.hosts));
+                let api = api
+                    .with_hosts(HostNames::new(&bootstrap.listen.hosts))
+                    .with_connections(self.open_connections.clone())
+                    .with_log(Arc::new(ProcessLogLevel));
                 self.serve_http(socket, api, http::limits(descriptors.registry_http))?;
             }
         }
@@ -246,14 +271,25 @@ impl RunningRegistry {
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
         let (tls, tracer) = (self.tls.clone(), self.tracer.clone());
+        let connections = self.open_connections.clone();
         let serve = async move || {
-            let options = grpc::Options { counts, slots, tls, tracer, ..grpc::Options::default() };
+            let usual = grpc::Options::default();
+            let options = grpc::Options { counts, connections, slots, tls, tracer, ..usual };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(sockets, services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
             }
         };
         self.servers.push(thread(&format!("registry-{number}"), serve)?);
+        Ok(())
+    }
+
+    /// Registers the node as a server of global rate limits, if its address is configured.
+    fn announce_limiter(&mut self, bootstrap: &Bootstrap) -> anyhow::Result<()> {
+        let Some(address) = bootstrap.registry.limiter else { return Ok(()) };
+        let (handle, stop) = (self.handle.clone(), self.stop_serving.subscribe());
+        let announce = async move || limiter::announce(handle, address, stop).await;
+        self.servers.push(thread("registry-limiter", announce)?);
         Ok(())
     }
 
@@ -348,6 +384,19 @@ impl RunningRegistry {
             tracing::error!("the registry ended with a panic");
         }
     }
+}
+
+/// Returns the locations of hosts from the bootstrap file.
+fn locations(bootstrap: &Bootstrap) -> Locations {
+    let networks = bootstrap.registry.locations.iter().map(|it| NetworkLocation {
+        network: it.network,
+        location: tollhouse_registry::Location {
+            region: it.region.as_str().into(),
+            zone: it.zone.as_str().into(),
+            campus: it.campus.as_str().into(),
+        },
+    });
+    Locations::new(networks.collect())
 }
 
 fn join(thread: JoinHandle<()>) {

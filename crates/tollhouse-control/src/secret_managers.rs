@@ -1,5 +1,5 @@
 //! Secret managers: fetches the values behind `$secret://…` references ahead of requests, and
-//! refreshes them regularly.
+//! refreshes them regularly. `$config://…` references are read from the registry of this process.
 //!
 //! Configurations are compiled with the cached values. A reference that is not cached yet has no
 //! value, so that plugins that protect a route refuse requests. The value is fetched at once, and
@@ -8,6 +8,7 @@
 //! that a value no longer exists, the value is dropped at once, with the version of the objects
 //! compiled with it.
 
+mod files;
 mod vault;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,9 @@ use tollhouse_model::secret::{
 };
 use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_proxy::Change;
+use tollhouse_registry::config::ConfigFileKey;
 
+use self::files::Files;
 use self::vault::{Fields, NoFields};
 
 /// Age at which a value is refreshed. APISIX refreshes every five minutes.
@@ -45,9 +48,17 @@ const ASKED_MAX: usize = 8;
 /// Manager, its id, and a path in it.
 type SecretPath = (Manager, String, String);
 
+/// Place outside of an object that the object refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Secret(SecretPath),
+    File(ConfigFileKey),
+}
+
 /// Cache of secret managers' values. References to other sources go to `others`.
 pub struct SecretManagers {
     others: Box<dyn SecretSource + Send + Sync>,
+    files: Files,
     state: Mutex<State>,
     /// Wakes the fetcher when a path is due.
     wanted: Notify,
@@ -62,8 +73,8 @@ struct State {
     bytes: usize,
     /// Objects with references, to be compiled again when a value changes.
     referring: BTreeMap<(Kind, Id), Referring>,
-    changed: BTreeSet<SecretPath>,
-    gone: BTreeSet<SecretPath>,
+    changed: BTreeSet<Place>,
+    gone: BTreeSet<Place>,
     version: u64,
 }
 
@@ -79,7 +90,7 @@ struct CachedSecret {
 struct Referring {
     value: Value,
     path: String,
-    places: BTreeSet<SecretPath>,
+    places: BTreeSet<Place>,
 }
 
 impl std::fmt::Debug for SecretManagers {
@@ -90,8 +101,12 @@ impl std::fmt::Debug for SecretManagers {
 
 impl SecretSource for SecretManagers {
     fn fetch(&self, reference: &SecretRef) -> Option<String> {
-        let SecretRef::Keeper { manager, id, key } = reference else {
-            return self.others.fetch(reference);
+        let (manager, id, key) = match reference {
+            SecretRef::Keeper { manager, id, key } => (manager, id, key),
+            SecretRef::File { key, .. } => {
+                return self.files.value(&files::key_of(reference)?, key.as_deref());
+            }
+            SecretRef::Environment { .. } => return self.others.fetch(reference),
         };
         let (path, field) = split(key)?;
         let place = (*manager, id.clone(), path.to_owned());
@@ -139,7 +154,7 @@ impl SecretManagers {
     /// Starts without any manager; [`SecretManagers::note`] adds them.
     pub fn new(others: Box<dyn SecretSource + Send + Sync>) -> Self {
         let (wanted, changed) = (Notify::new(), Notify::new());
-        Self { others, state: Mutex::default(), wanted, changed }
+        Self { others, files: Files::default(), state: Mutex::default(), wanted, changed }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,12 +173,17 @@ impl SecretManagers {
             Change::Upsert { kind, id, value: Ok(value), path } => {
                 let key = (*kind, id.clone());
                 let places = places_in(value);
+                let names_files = places.iter().any(|place| matches!(place, Place::File(_)));
                 let mut state = self.state();
                 if places.is_empty() {
                     state.referring.remove(&key);
                 } else {
                     let (value, path) = (value.clone(), path.clone());
                     state.referring.insert(key, Referring { value, path, places });
+                }
+                drop(state);
+                if names_files {
+                    self.files.note_named();
                 }
             }
             Change::Delete { kind, id } => {
@@ -317,7 +337,8 @@ impl SecretManagers {
                 continue;
             }
             // A path without references is dropped when it is due.
-            let is_used = referring.values().any(|object| object.places.contains(place));
+            let used = Place::Secret(place.clone());
+            let is_used = referring.values().any(|object| object.places.contains(&used));
             if !is_used && !entry.is_unknown() {
                 unused.push(place.clone());
                 continue;
@@ -345,7 +366,7 @@ impl SecretManagers {
                 entry.due_at = now + REFRESH_TIME;
                 let is_changed = entry.fields.as_ref() != Some(&fields);
                 if is_changed {
-                    changed.insert(place.clone());
+                    changed.insert(Place::Secret(place.clone()));
                 }
                 entry.fields = Some(fields);
                 None
@@ -374,7 +395,7 @@ impl SecretManagers {
             failure
         };
         if had && entry.fields.is_none() {
-            gone.insert(place);
+            gone.insert(Place::Secret(place));
         }
         let is_news = entry.failure != failure;
         entry.failure = failure;
@@ -387,8 +408,8 @@ impl SecretManagers {
     }
 }
 
-/// Returns the paths in secret managers that a value refers to.
-fn places_in(value: &Value) -> BTreeSet<SecretPath> {
+/// Returns the paths in secret managers, and the files, that a value refers to.
+fn places_in(value: &Value) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     if !has_references(value) {
         return places;
@@ -396,19 +417,24 @@ fn places_in(value: &Value) -> BTreeSet<SecretPath> {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
-            Value::String(text) => {
-                if let Some(SecretRef::Keeper { manager, id, key }) = SecretRef::parse(text)
-                    && let Some((path, _)) = split(&key)
-                {
-                    places.insert((manager, id, path.to_owned()));
-                }
-            }
+            Value::String(text) => places.extend(place_of(text)),
             Value::Array(items) => waiting.extend(items),
             Value::Object(fields) => waiting.extend(fields.values()),
             _ => {}
         }
     }
     places
+}
+
+fn place_of(text: &str) -> Option<Place> {
+    match SecretRef::parse(text)? {
+        SecretRef::Keeper { manager, id, key } => {
+            let (path, _) = split(&key)?;
+            Some(Place::Secret((manager, id, path.to_owned())))
+        }
+        reference @ SecretRef::File { .. } => files::key_of(&reference).map(Place::File),
+        SecretRef::Environment { .. } => None,
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! API's key, the registry's secrets, and the keyring that encrypts secrets in the store.
 
 pub mod sealed_store;
+pub mod sealing_store;
 pub mod shared_keyring;
 pub mod shared_reseal;
 pub mod shenyu_store;
@@ -62,10 +63,18 @@ pub fn admin_key_file(bootstrap: &Bootstrap) -> Option<PathBuf> {
 /// # Errors
 /// If the data folder cannot be written.
 pub fn new_keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
+    Ok(make_keyring(&keyring_path(bootstrap))?.with_form(form(bootstrap)))
+}
+
+/// Generates a keyring and stores it in a file.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn make_keyring(path: &Path) -> anyhow::Result<Keyring> {
     let keyring = Keyring::generate().context("a keyring cannot be made")?;
     let lines: Vec<&str> = keyring.expose().collect();
-    keep(&keyring_path(bootstrap), &lines.join("\n"))?;
-    Ok(keyring.with_form(form(bootstrap)))
+    keep(path, &lines.join("\n"))?;
+    Ok(keyring)
 }
 
 fn form(bootstrap: &Bootstrap) -> Form {
@@ -77,19 +86,38 @@ fn form(bootstrap: &Bootstrap) -> Form {
 /// # Errors
 /// If the data folder cannot be read, or the keyring is invalid.
 pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> {
-    let configured = &bootstrap.encryption.keyring;
-    if !configured.is_empty() {
-        let keys = configured.iter().map(|key| key.expose().to_owned());
-        let keyring = Keyring::new(keys).context("encryption.keyring")?;
-        return Ok(Some(keyring.with_form(form(bootstrap))));
+    if let Some(keyring) = configured_keyring(bootstrap)? {
+        return Ok(Some(keyring));
     }
-    let path = keyring_path(bootstrap);
-    let Some(text) = read(&path)? else { return Ok(None) };
+    let keyring = open_keyring(&keyring_path(bootstrap))?;
+    Ok(keyring.map(|keyring| keyring.with_form(form(bootstrap))))
+}
+
+/// Returns the keyring of `encryption.keyring`.
+///
+/// # Errors
+/// If it is invalid.
+pub fn configured_keyring(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> {
+    let configured = &bootstrap.encryption.keyring;
+    if configured.is_empty() {
+        return Ok(None);
+    }
+    let keys = configured.iter().map(|key| key.expose().to_owned());
+    let keyring = Keyring::new(keys).context("encryption.keyring")?;
+    Ok(Some(keyring.with_form(form(bootstrap))))
+}
+
+/// Returns the keyring in a file.
+///
+/// # Errors
+/// If the file cannot be read, or is damaged.
+pub fn open_keyring(path: &Path) -> anyhow::Result<Option<Keyring>> {
+    let Some(text) = read(path)? else { return Ok(None) };
     let keys = text.lines().filter(|line| !line.is_empty()).map(str::to_owned);
     let keyring = Keyring::new(keys).with_context(|| {
         format!("{} is damaged; put a copy of it back, with one key on each line", path.display())
     })?;
-    Ok(Some(keyring.with_form(form(bootstrap))))
+    Ok(Some(keyring))
 }
 
 /// Returns the path of the stored keyring, used if none is configured.

@@ -23,7 +23,8 @@ use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
-use crate::secrets::shenyu_store::ShenyuStore;
+use crate::secrets::sealing_store::SealingStore;
+use crate::secrets::shenyu_store::shenyu_store;
 use crate::shenyu_local::ShenyuChannels;
 
 /// Default password of ShenYu's admin; clients are configured with it.
@@ -66,7 +67,7 @@ pub async fn start(
     if !matches!(access.mode, Mode::Store) || !is_asked_for(&cx.bootstrap) {
         return Ok(None);
     }
-    let store = Arc::new(ShenyuStore::new(access.store, &access.keyring));
+    let store = Arc::new(shenyu_store(access.store, &access.keyring));
     let in_service = access.shenyu_in_service;
     // Local calls need no listener, only the store.
     if asked.is_empty() {
@@ -147,7 +148,7 @@ async fn serve_all(
 /// Starts an admin for the gateway's local interface only.
 async fn start_local(
     cx: &ControlContext,
-    store: Arc<ShenyuStore>,
+    store: Arc<SealingStore>,
     in_service: Option<InService>,
 ) -> anyhow::Result<RunningShenyuAdmin> {
     let options = Options {

@@ -11,7 +11,7 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_shenyu_admin::{Following, follow};
 
 use crate::feed::AdminAccess;
-use crate::secrets::shenyu_store::ShenyuStore;
+use crate::secrets::shenyu_store::shenyu_store;
 
 /// Port of ShenYu's gateway; reported to the admin if this gateway has no HTTP listener.
 const GATEWAY_PORT: u16 = 9195;
@@ -53,6 +53,6 @@ pub fn start(bootstrap: &Bootstrap, access: &AdminAccess) -> Option<RunningFollo
         origin: shenyu.follow.origin.clone(),
         port: bootstrap.listen.http.first().map_or(GATEWAY_PORT, SocketAddr::port),
     };
-    let store = Arc::new(ShenyuStore::new(Arc::clone(&access.store), &access.keyring));
+    let store = Arc::new(shenyu_store(Arc::clone(&access.store), &access.keyring));
     Some(RunningFollower(tokio::spawn(follow(store, following))))
 }

@@ -10,6 +10,7 @@ pub(crate) mod contracts;
 mod discover;
 mod heartbeats;
 mod instances;
+mod limiter;
 mod meter;
 pub(crate) mod rights;
 
@@ -20,7 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tollhouse_registry::{Refusal, Registry};
 
+pub use config::value::config_value;
 pub use discover::HealthFilter;
+pub(crate) use instances::id_of as instance_id_of;
 use meter::Meter;
 pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
 
@@ -28,6 +31,8 @@ use crate::access::{Access, Identity};
 use crate::answer::Answer;
 use crate::code::Code;
 use crate::failure::Failure;
+use crate::limiter::Limiter;
+use crate::locations::Locations;
 use crate::refusal::detail_of;
 use crate::wire::WireError;
 use crate::wire::answer::{put_outcome, put_outcome_with};
@@ -40,6 +45,8 @@ const HEAD_BYTES_USUAL: usize = 64;
 pub struct Dialect {
     registry: Registry,
     access: Arc<Access>,
+    limiter: Limiter,
+    locations: Arc<Locations>,
     meter: Arc<Meter>,
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
 }
@@ -72,7 +79,18 @@ impl Dialect {
     pub fn new(registry: Registry, access: Arc<Access>) -> Self {
         let meter: Arc<Meter> = Arc::default();
         let meters = Arc::new(Mutex::new(vec![Arc::clone(&meter)]));
-        Self { registry, access, meter, meters }
+        let (limiter, locations) = Default::default();
+        Self { registry, access, limiter, locations, meter, meters }
+    }
+
+    /// Adds the locations of hosts.
+    #[must_use]
+    pub fn with_locations(self, locations: Locations) -> Self {
+        Self { locations: Arc::new(locations), ..self }
+    }
+
+    pub(crate) fn locations(&self) -> &Locations {
+        &self.locations
     }
 
     /// Creates a copy for another thread, with separate counters.

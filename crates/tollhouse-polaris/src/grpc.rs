@@ -10,6 +10,7 @@ mod accept;
 mod budget;
 mod call;
 mod connection;
+mod connections;
 mod fields;
 pub mod health;
 mod inbox;
@@ -28,5 +29,6 @@ mod stopping;
 mod unsent;
 
 pub use accept::{Count, Counts, Options, serve};
+pub use connections::{Connections, OpenConnection};
 pub use service::{Call, Outcome, Reply, Series, Services};
 pub use status::{Code, Status};

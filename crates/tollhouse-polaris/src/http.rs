@@ -8,6 +8,7 @@ mod capacity;
 mod client;
 mod config;
 mod console;
+mod deprecated;
 mod identity;
 mod intake;
 mod language;
@@ -16,15 +17,20 @@ mod maintain;
 mod printing;
 mod query;
 mod reply;
+mod route;
 mod routes;
+mod server_log;
 mod websites;
 
 pub use capacity::Capacity;
+pub(crate) use routes::calls;
 pub use routes::router;
+pub use server_log::ServerLog;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
 use crate::failure;
+use crate::grpc::Connections;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +69,8 @@ pub struct HttpApi {
     texts: Arc<Texts>,
     logins: Arc<FailedLogins>,
     hosts: HostNames,
+    connections: Connections,
+    log: Option<Arc<dyn ServerLog>>,
 }
 
 impl HttpApi {
@@ -74,14 +82,27 @@ impl HttpApi {
         capacity: Capacity,
     ) -> Self {
         let (texts, logins) = Default::default();
-        let hosts = HostNames::default();
-        Self { dialect, access, metrics, capacity, texts, logins, hosts }
+        let (hosts, connections) = Default::default();
+        let log = None;
+        Self { dialect, access, metrics, capacity, texts, logins, hosts, connections, log }
     }
 
     /// Adds host names under which requests are accepted.
     #[must_use]
     pub fn with_hosts(self, hosts: HostNames) -> Self {
         Self { hosts, ..self }
+    }
+
+    /// Adds the gRPC connections that operators may list and close.
+    #[must_use]
+    pub fn with_connections(self, connections: Connections) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// Adds the log whose level operators may change.
+    #[must_use]
+    pub fn with_log(self, log: Arc<dyn ServerLog>) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     fn registry(&self) -> &Registry {

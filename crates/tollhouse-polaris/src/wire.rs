@@ -15,6 +15,7 @@ pub mod write;
 
 pub use discover_request::{Direction, DiscoverRequest, ServiceRequest};
 pub use instance::{Reader, put_discovered_instance, put_identity, put_instance};
+pub(crate) use instance::{is_nowhere, put_location};
 pub use instance_request::{
     HealthCheckRequest, InstanceRequest, LocationRequest, METADATA_KEPT_MAX,
 };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
+use super::location::HostLocations;
 use super::shape::{
     Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch,
     OptionalPath, OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto,
@@ -14,7 +15,9 @@ use super::shape::{
 };
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVersions};
-use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
+use super::shape_net::{
+    LoopbackAddresses, NameServers, Networks, OpenAddresses, OptionalAddress, OwnNames, Peers,
+};
 use super::shape_tracing::{
     CollectorUrl, CompressionName, HeaderTable, Propagations, ProtocolName, ResourceTable,
     SamplerName,
@@ -373,6 +376,11 @@ keys! {
         "Whether upstreams may use instances on loopback and link-local addresses. Always allowed \
          while the registry listens on loopback only. An instance never leads to a listener for \
          operators or of the registry.";
+    registry.locations: HostLocations,
+        "Locations of hosts by network, for instances and SDKs that give none; the narrowest network decides.";
+    registry.limiter: OptionalAddress,
+        "Address at which SDKs reach this node's gRPC listener for global rate limits. The node then registers itself \
+         as `polaris.limiter` in the namespace `Polaris`, where SDKs look for it.";
     registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
         "Estimated memory that all registered objects together may take; further ones are refused. \
          Rules and contracts may each take an eighth of it.";

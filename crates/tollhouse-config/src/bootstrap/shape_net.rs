@@ -81,6 +81,37 @@ impl Shape for NameServers {
     }
 }
 
+/// Syntax of an address with a port that may be unset.
+pub(crate) struct OptionalAddress;
+
+impl Shape for OptionalAddress {
+    type Value = Option<SocketAddr>;
+    fn takes() -> String {
+        "address such as 10.0.0.5:8091, or null".to_owned()
+    }
+    fn read(value: &Value) -> Read<Option<SocketAddr>> {
+        let text = match value {
+            Value::Null => "",
+            Value::String(text) => text.trim(),
+            _ => return refuse("not an address", "give an IP address and a port"),
+        };
+        if text.is_empty() || text == "null" {
+            return Ok(None);
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_unspecified() || address.port() == 0 => {
+                let hint = "give the address that clients connect to";
+                refuse(format!("{text} is not an address to connect to"), hint)
+            }
+            Ok(address) => Ok(Some(address)),
+            Err(_) => refuse(format!("invalid address {text:?}"), "give an IP address and a port"),
+        }
+    }
+    fn show(value: &Option<SocketAddr>) -> String {
+        value.map_or_else(|| "null".to_owned(), |address| address.to_string())
+    }
+}
+
 pub(crate) struct Networks;
 
 impl Shape for Networks {
@@ -168,7 +199,7 @@ pub(super) fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
     }
 }
 
-fn network(text: &str) -> Read<IpNet> {
+pub(super) fn network(text: &str) -> Read<IpNet> {
     let network = tollhouse_model::network::parse(text);
     let hint = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
     network.map_or_else(|| refuse(format!("invalid address or network {text:?}"), hint), Ok)

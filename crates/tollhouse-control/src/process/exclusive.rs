@@ -348,6 +348,9 @@ impl ExclusiveParts {
 
     fn put_registry(&mut self, registry: RunningRegistry) -> anyhow::Result<()> {
         self.cx.serving.drivers.follow(&registry.handle)?;
+        let managers = &self.cx.plugins.secret_managers;
+        managers.set_registry(registry.handle.clone());
+        tokio::spawn(Arc::clone(managers).follow_files(registry.handle.clone()));
         self.cx.metrics_page.registry().set(Some(registry.sources()));
         let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
         keep_port(&mut listen.registry_grpc, registry.grpc.first().copied());

@@ -76,12 +76,24 @@ impl SharedDatabase {
         if let Some(shared) = &*opened {
             return Ok(Some(shared.clone()));
         }
-        let store = Arc::new(SqlStore::open(&options).await?);
+        let store = SqlStore::open(&options).await;
+        let store = Arc::new(store.map_err(|error| tls_hint(error, options.tls.as_ref()))?);
         let name = format!("{} at {}", options.engine, options.database);
         let shared = join(store, &name, &bootstrap.data_dir).await?;
         *opened = Some(shared.clone());
         Ok(Some(shared))
     }
+}
+
+/// Adds the key that turns TLS off to an error of a server that has none.
+fn tls_hint(error: impl Into<anyhow::Error>, tls: Option<&Tls>) -> anyhow::Error {
+    let error = error.into();
+    if tls.is_some() && format!("{error:#}").contains("support TLS") {
+        return error.context(
+            "the database has no TLS; set registry.store.tls to false if the connection need not be encrypted",
+        );
+    }
+    error
 }
 
 pub(crate) fn id_file(data_dir: &Path) -> PathBuf {
@@ -167,6 +179,16 @@ mod tests {
     use tollhouse_store::{Location, Transaction};
 
     use super::*;
+
+    #[test]
+    fn a_server_without_tls_names_the_key_that_turns_it_off() {
+        let tls = Tls { authorities: None };
+        let refused = || anyhow::anyhow!("failed to connect: server does not support TLS");
+        assert!(format!("{:#}", tls_hint(refused(), Some(&tls))).contains("registry.store.tls"));
+        assert!(!format!("{:#}", tls_hint(refused(), None)).contains("registry.store.tls"));
+        let other = tls_hint(anyhow::anyhow!("connection refused"), Some(&tls));
+        assert_eq!(format!("{other:#}"), "connection refused");
+    }
 
     #[tokio::test]
     async fn a_node_keeps_to_its_database() {

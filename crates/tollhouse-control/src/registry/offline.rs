@@ -14,7 +14,7 @@ use tollhouse_sql::Snapshot;
 use tollhouse_store::{Entry, Revision, StoreError};
 
 use super::database::{self, SharedDatabase};
-use super::{FOLDER, is_shared, open_either, thread, until_stopped};
+use super::{FOLDER, is_shared, open_either, sealing, thread, until_stopped};
 use crate::process::handover::Predecessor;
 
 /// Number of entries per page: some megabytes.
@@ -73,6 +73,7 @@ async fn open_keeper(bootstrap: &Bootstrap) -> anyhow::Result<(Keeper, Registry)
 /// meanwhile.
 pub struct StoredEntries {
     source: Source,
+    bootstrap: Bootstrap,
     pub revision: Revision,
 }
 
@@ -102,14 +103,19 @@ impl StoredEntries {
             });
             let (snapshot, revision) = opened.context("the registry's store")?;
             let (snapshot, after) = (Box::new(snapshot), String::new());
-            return Ok(Self { source: Source::Database { runtime, snapshot, after }, revision });
+            let source = Source::Database { runtime, snapshot, after };
+            return Ok(Self { source, bootstrap: bootstrap.clone(), revision });
         }
         let (entries, revision) = match tollhouse_store::read_directory(&folder(bootstrap), "") {
-            Ok(listing) => (listing.entries, listing.revision),
+            Ok(listing) => {
+                let listing = sealing::open_listing(listing, bootstrap)?;
+                (listing.entries, listing.revision)
+            }
             Err(StoreError::Missing { .. }) => (Vec::new(), Revision::ZERO),
             Err(error) => return Err(error).context("the registry's store"),
         };
-        Ok(Self { source: Source::Read(entries.into_iter()), revision })
+        let source = Source::Read(entries.into_iter());
+        Ok(Self { source, bootstrap: bootstrap.clone(), revision })
     }
 
     /// Returns the next entries in key order; empty at the end.
@@ -125,7 +131,7 @@ impl StoredEntries {
                 if let Some(last) = page.last() {
                     *after = last.key.to_string();
                 }
-                Ok(page)
+                sealing::open_entries(page, &self.bootstrap)
             }
         }
     }

@@ -1,24 +1,18 @@
-//! Store wrapper for ShenYu's objects: seals secrets on writing and opens them on reading.
-//! `tollhouse-shenyu` defines which fields are secret. `sealed_store.rs` re-encrypts existing
-//! values at the start.
+//! Sealing of ShenYu's objects. `tollhouse-shenyu` defines which fields are secret.
+//! `sealed_store.rs` re-encrypts existing values at the start.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_shenyu::KEY_PREFIX;
 use tollhouse_shenyu::sealing;
-use tollhouse_store::{
-    BoxFuture, Committed, Entry, Event, LeaseId, Limits, Listing, Operation, Revision, Store,
-    StoreError, Transaction, Watch, WatchEvent, WatchSource,
-};
+use tollhouse_store::{Entry, Listing, Store};
 
-/// A store with transparent encryption of secrets. Clones share the store.
-#[derive(Clone)]
-pub struct ShenyuStore {
-    store: Arc<dyn Store>,
-    keyring: Arc<Keyring>,
-}
+use super::sealing_store::{EntrySealing, SealingStore};
+
+/// Sealing of ShenYu's objects.
+#[derive(Debug)]
+struct ShenyuSealing(Keyring);
 
 /// Returns the keyring for ShenYu's objects. APISIX nodes never read them, so that the marked form,
 /// which identifies sealed values reliably, is always used.
@@ -26,18 +20,18 @@ fn for_shenyu(keyring: &Keyring) -> Keyring {
     keyring.clone().with_form(Form::Marked)
 }
 
-impl ShenyuStore {
-    pub fn new(store: Arc<dyn Store>, keyring: &Keyring) -> Self {
-        Self { store, keyring: Arc::new(for_shenyu(keyring)) }
+/// Returns a store that seals the secrets of ShenYu's objects.
+pub fn shenyu_store(store: Arc<dyn Store>, keyring: &Keyring) -> SealingStore {
+    SealingStore::new(store, Arc::new(ShenyuSealing(for_shenyu(keyring))))
+}
+
+impl EntrySealing for ShenyuSealing {
+    fn seal(&self, key: &str, object: &str) -> Option<String> {
+        sealing::seal(key, object, &self.0)
     }
 
-    fn opened(&self, entry: Entry) -> Entry {
-        open_entry(entry, &self.keyring)
-    }
-
-    fn opened_listing(&self, mut listing: Listing) -> Listing {
-        listing.entries = listing.entries.into_iter().map(|entry| self.opened(entry)).collect();
-        listing
+    fn open(&self, entry: Entry) -> Entry {
+        open_entry(entry, &self.0)
     }
 }
 
@@ -72,110 +66,6 @@ pub fn reseal_entry(entry: &Entry, keyring: &Keyring) -> EntryReseal {
     EntryReseal { is_sealed, value, is_lost: !unopened.is_empty() }
 }
 
-fn seal_operation(operation: Operation, keyring: &Keyring) -> Operation {
-    match operation {
-        Operation::Put { key, value, lease } => {
-            let object = std::str::from_utf8(&value).ok();
-            let sealed = object.and_then(|object| sealing::seal(&key, object, keyring));
-            Operation::Put { value: sealed.map_or(value, Into::into), key, lease }
-        }
-        operation @ (Operation::Delete { .. } | Operation::DeletePrefix { .. }) => operation,
-    }
-}
-
-impl Store for ShenyuStore {
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
-        Box::pin(async { Ok(self.store.get(key).await?.map(|entry| self.opened(entry))) })
-    }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
-        Box::pin(async { Ok(self.opened_listing(self.store.list(prefix).await?)) })
-    }
-
-    fn list_page<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: &'a str,
-        entries_max: usize,
-    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
-        Box::pin(async move {
-            Ok(self.opened_listing(self.store.list_page(prefix, after, entries_max).await?))
-        })
-    }
-
-    fn commit(&self, mut transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
-        let operations = transaction.operations.into_iter();
-        transaction.operations = operations.map(|it| seal_operation(it, &self.keyring)).collect();
-        Box::pin(async {
-            let mut committed = self.store.commit(transaction).await?;
-            let previous = committed.previous.into_iter();
-            committed.previous = previous.map(|it| it.map(|entry| self.opened(entry))).collect();
-            Ok(committed)
-        })
-    }
-
-    fn watch(&self, prefix: &str, after: Revision) -> Watch {
-        let watch = self.store.watch(prefix, after);
-        Watch::new(Box::new(DecryptingWatch { watch, keyring: Arc::clone(&self.keyring) }), after)
-    }
-
-    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.store.revision()
-    }
-
-    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
-        self.store.grant(ttl)
-    }
-
-    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.keep_alive(lease)
-    }
-
-    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.store.revoke(lease)
-    }
-}
-
-/// A watch that opens secrets.
-struct DecryptingWatch {
-    watch: Watch,
-    keyring: Arc<Keyring>,
-}
-
-impl DecryptingWatch {
-    fn open(&self, event: WatchEvent) -> WatchEvent {
-        let WatchEvent::Commit(mut changes) = event else { return event };
-        let open = |event| match event {
-            Event::Put(entry) => Event::Put(open_entry(entry, &self.keyring)),
-            event @ Event::Delete { .. } => event,
-        };
-        changes.events = changes.events.into_iter().map(open).collect();
-        WatchEvent::Commit(changes)
-    }
-}
-
-impl WatchSource for DecryptingWatch {
-    fn next(&mut self) -> BoxFuture<'_, WatchEvent> {
-        Box::pin(async {
-            let event = self.watch.next().await;
-            self.open(event)
-        })
-    }
-
-    fn try_next(&mut self) -> Option<WatchEvent> {
-        let event = self.watch.try_next()?;
-        Some(self.open(event))
-    }
-
-    fn is_over(&self) -> bool {
-        self.watch.is_over()
-    }
-}
-
 /// Opens ShenYu's secrets in a listing that was read directly.
 pub fn open_listing(mut listing: Listing, keyring: &Keyring) -> Listing {
     let of_shenyu = |entry: &Entry| entry.key.starts_with(KEY_PREFIX);
@@ -187,7 +77,7 @@ pub fn open_listing(mut listing: Listing, keyring: &Keyring) -> Listing {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_store::Location;
+    use tollhouse_store::{Event, Location, Transaction, WatchEvent};
 
     use super::*;
 
@@ -195,7 +85,7 @@ mod tests {
     async fn secrets_lie_sealed_and_everybody_behind_the_keyring_reads_them() {
         let inner = tollhouse_store::open(&Location::Memory).expect("memory");
         let keyring = Keyring::generate().expect("there are random numbers");
-        let store = ShenyuStore::new(Arc::clone(&inner), &keyring.with_form(Form::Apisix));
+        let store = shenyu_store(Arc::clone(&inner), &keyring.with_form(Form::Apisix));
         let (key, object) = ("/shenyu/appAuth/A", r#"{"appKey":"A", "appSecret":"hush"}"#);
         let mut watch = store.watch(KEY_PREFIX, store.revision().await.expect("it answers"));
         let put = Transaction::new().put(key, object).put("/shenyu/dict/1", "{}");

@@ -2,7 +2,8 @@
 //!
 //! `$secret://<manager>/<id>/<key>` refers to a value in a secret manager, `$ENV://<name>` to an
 //! environment variable, and `$ENV://<name>/<json key>` to a field of an environment variable that
-//! holds a JSON object.
+//! holds a JSON object. `$config://<namespace>/<group>/<file>` refers to the released content of a
+//! file of the configuration centre, and with `#<key>` to a value in it.
 
 use std::fmt;
 
@@ -10,6 +11,8 @@ const KEEPER_PREFIX: &str = "$secret://";
 
 /// Prefix of references to environment variables, in any case: `$env://` is accepted too.
 const ENVIRONMENT_PREFIX: &str = "$ENV://";
+
+const FILE_PREFIX: &str = "$config://";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Manager {
@@ -51,6 +54,15 @@ pub enum SecretRef {
         /// Field of the JSON object in the variable; `None` means the whole text.
         json_key: Option<String>,
     },
+    /// Reference to a file of the configuration centre.
+    File {
+        namespace: String,
+        group: String,
+        /// Name of the file, which may contain slashes.
+        file: String,
+        /// Key of a value in the file; `None` means the whole content.
+        key: Option<String>,
+    },
 }
 
 impl SecretRef {
@@ -64,6 +76,9 @@ impl SecretRef {
             let found = || Self::Keeper { manager, id: id.to_owned(), key: key.to_owned() };
             return whole.then(found);
         }
+        if let Some(rest) = text.strip_prefix(FILE_PREFIX) {
+            return Self::parse_file(rest);
+        }
         let rest = after_environment_prefix(text)?;
         let (name, json_key) = match rest.split_once('/') {
             Some((name, key)) => (name, Some(key).filter(|key| !key.is_empty())),
@@ -73,6 +88,23 @@ impl SecretRef {
             || Self::Environment { name: name.to_owned(), json_key: json_key.map(str::to_owned) };
         (!name.is_empty()).then(found)
     }
+
+    fn parse_file(text: &str) -> Option<Self> {
+        let (file, key) = match text.rsplit_once('#') {
+            Some((file, key)) => (file, Some(key)),
+            None => (text, None),
+        };
+        let mut parts = file.splitn(3, '/').map(str::to_owned);
+        let (namespace, group, file) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_whole = ![&namespace, &group, &file].iter().any(|part| part.is_empty());
+        let key = key.map(str::to_owned);
+        (is_whole && key.as_deref() != Some("")).then_some(Self::File {
+            namespace,
+            group,
+            file,
+            key,
+        })
+    }
 }
 
 /// Formats the reference as written in documents, with `ENV` in capitals.
@@ -81,6 +113,10 @@ impl fmt::Display for SecretRef {
         match self {
             Self::Keeper { manager, id, key } => {
                 write!(out, "{KEEPER_PREFIX}{}/{id}/{key}", manager.name())
+            }
+            Self::File { namespace, group, file, key } => {
+                write!(out, "{FILE_PREFIX}{namespace}/{group}/{file}")?;
+                key.as_ref().map_or(Ok(()), |key| write!(out, "#{key}"))
             }
             Self::Environment { name, json_key: None } => write!(out, "{ENVIRONMENT_PREFIX}{name}"),
             Self::Environment { name, json_key: Some(key) } => {
@@ -93,7 +129,9 @@ impl fmt::Display for SecretRef {
 /// Whether a text begins like a reference, complete or not. Such a text is exempt from the checks
 /// of the value it replaces.
 pub fn is_reference(text: &str) -> bool {
-    text.starts_with(KEEPER_PREFIX) || after_environment_prefix(text).is_some()
+    text.starts_with(KEEPER_PREFIX)
+        || text.starts_with(FILE_PREFIX)
+        || after_environment_prefix(text).is_some()
 }
 
 fn after_environment_prefix(text: &str) -> Option<&str> {
@@ -112,6 +150,32 @@ mod tests {
     fn variable(name: &str, json_key: Option<&str>) -> Option<SecretRef> {
         let json_key = json_key.map(str::to_owned);
         Some(SecretRef::Environment { name: name.to_owned(), json_key })
+    }
+
+    #[test]
+    fn files_are_named_by_namespace_group_and_name() {
+        let table = [
+            ("ns/g/app.yaml", Some(("app.yaml", None))),
+            ("ns/g/a/b.yaml#server.port", Some(("a/b.yaml", Some("server.port")))),
+            ("ns/g/a#b#c", Some(("a#b", Some("c")))),
+            ("ns/g", None),
+            ("ns//f", None),
+            ("/g/f", None),
+            ("ns/g/", None),
+            ("ns/g/f#", None),
+            ("ns/g/#key", None),
+        ];
+        for (text, expected) in table {
+            let text = format!("$config://{text}");
+            let file = |reference| match reference {
+                SecretRef::File { file, key, .. } => Some((file, key)),
+                _ => None,
+            };
+            let found = SecretRef::parse(&text).and_then(file);
+            let expected = expected.map(|(file, key)| (file.to_owned(), key.map(str::to_owned)));
+            assert_eq!(found, expected, "{text}");
+            assert!(is_reference(&text), "{text}");
+        }
     }
 
     #[test]
@@ -157,7 +221,13 @@ mod tests {
 
     #[test]
     fn a_reference_shows_as_it_is_written() {
-        for text in ["$secret://vault/1/jack/auth-key", "$ENV://NAME", "$ENV://NAME/key"] {
+        for text in [
+            "$secret://vault/1/jack/auth-key",
+            "$ENV://NAME",
+            "$ENV://NAME/key",
+            "$config://ns/group/dir/file.yaml",
+            "$config://ns/group/file.yaml#a.b",
+        ] {
             let reference = SecretRef::parse(text).expect("it is a reference");
             assert_eq!(reference.to_string(), text);
         }

@@ -1,6 +1,8 @@
 //! Rows as Polaris writes them, and what they become.
 
 use prost::Message;
+use tollhouse_registry::config::{ConfigEventKind, ConfigObject};
+use tollhouse_registry::identity::{IdentityObject, PolicyAction};
 use tollhouse_registry::{Object, RuleKind};
 
 use super::*;
@@ -258,4 +260,95 @@ fn queries_name_what_is_there_and_no_content_breaks_out_of_them() {
     assert_eq!(part.details_query(&known, &[]), None);
     let lanes = PARTS[9];
     assert!(!lanes.is_there(&known) && part.is_there(&known));
+}
+
+/// Reads a row of a part that is imported only.
+fn imported(name: &str, given: &[(&str, &str)]) -> Result<Object, ImportRefusal> {
+    let part = IMPORTED_PARTS.into_iter().find(|part| part.name == name).expect("a part");
+    part.read(&row(part, given), &[])
+}
+
+fn config(name: &str, given: &[(&str, &str)]) -> ConfigObject {
+    match imported(name, given) {
+        Ok(Object::Config(object)) => *object,
+        other => panic!("{other:?}"),
+    }
+}
+
+const FILE: [(&str, &str); 4] =
+    [("id", "7"), ("namespace", "ns"), ("group", "g"), ("file_name", "app.yaml")];
+
+#[test]
+fn a_file_has_its_tags_and_its_releases_in_force() {
+    let given = [&FILE[..], &[("content", "a: 1"), ("version", "3"), ("active", "12")]].concat();
+    let given = [&given[..], &[("tags", r#"{"internal-datakey": "k"}"#)]].concat();
+    let ConfigObject::File(file) = config("configuration files", &given) else { panic!() };
+    assert_eq!((file.id, &*file.key.to_string(), file.version), (7, "ns/g/app.yaml", 3));
+    assert_eq!((file.active, file.gray, &*file.tags["internal-datakey"]), (Some(12), None, "k"));
+    assert_eq!(file.dates.modified_at, 1_700_000_100);
+    let group = [("id", "1"), ("namespace", "ns"), ("name", "g"), ("metadata", "")];
+    let ConfigObject::Group(group) = config("configuration groups", &group) else { panic!() };
+    assert_eq!((group.id, &*group.key.to_string()), (1, "ns/g"));
+}
+
+#[test]
+fn a_release_has_its_labels_only_if_it_is_gray() {
+    let part = "releases of configuration files";
+    let rule = r#"[{"key": "CLIENT_IP", "value": {"type": "IN", "value": "10.0.0.1"}}]"#;
+    let given = [&FILE[..], &[("name", "r1"), ("md5", "m"), ("labels", rule)]].concat();
+    let ConfigObject::Release(full) = config(part, &given) else { panic!() };
+    assert!(full.labels.is_empty());
+    let gray = [&given[..], &[("release_type", "gray"), ("tags", r#"[{"Key":"a","Value":"b"}]"#)]];
+    let gray = gray.concat();
+    let ConfigObject::Release(gray_release) = config(part, &gray) else { panic!() };
+    assert_eq!((gray_release.labels.len(), &*gray_release.tags["a"]), (1, "b"));
+    let without: Vec<_> = gray.into_iter().filter(|(name, _)| *name != "labels").collect();
+    assert!(imported(part, &without).is_err(), "all clients would get it");
+    let event = [&FILE[..], &[("type", "rollback"), ("version", "4")]].concat();
+    let part = "history of configuration files";
+    let ConfigObject::Event(event) = config(part, &event) else { panic!() };
+    assert_eq!((event.kind, event.version), (ConfigEventKind::Rollback, 4));
+}
+
+#[test]
+fn users_and_policies_keep_tokens_members_and_resources() {
+    let user = [("id", "u1"), ("name", "alice"), ("owner", "o"), ("token", "t")];
+    let user = [&user[..], &[("token_enable", "1"), ("metadata", "null")]].concat();
+    let Ok(Object::Identity(object)) = imported("users", &user) else { panic!() };
+    let IdentityObject::User(read) = *object else { panic!() };
+    assert_eq!((&*read.token.text, read.token.is_enabled), ("t", true));
+    let members = r#"[{"id": "u1", "kind": 1}, {"id": "g1", "kind": 2}]"#;
+    let policy = [
+        ("id", "p1"),
+        ("name", "p"),
+        ("action", "DENY"),
+        ("members", members),
+        ("resources", r#"[{"id": "*", "kind": 0}, {"id": "s1", "kind": 1}]"#),
+        ("functions", r#"["Describe*"]"#),
+        ("default", "1"),
+    ];
+    let Ok(Object::Identity(object)) = imported("policies", &policy) else { panic!() };
+    let IdentityObject::Policy(read) = *object else { panic!() };
+    assert_eq!((read.action, read.is_default), (PolicyAction::Deny, true));
+    assert_eq!(
+        (read.principals.len(), read.resources.len(), &*read.functions[0]),
+        (2, 2, "Describe*")
+    );
+    for (name, value) in [
+        ("action", "MAYBE"),
+        ("resources", r#"[{"id": "x", "kind": 99}]"#),
+        ("members", r#"[{"id": "x", "kind": 9}]"#),
+    ] {
+        let mut broken = policy;
+        let place = broken.iter().position(|(it, _)| *it == name).expect("given");
+        broken[place].1 = value;
+        assert!(imported("policies", &broken).is_err(), "{name}");
+    }
+    let Ok(Object::Identity(role)) =
+        imported("roles", &[("id", "r1"), ("name", "r"), ("members", members)])
+    else {
+        panic!()
+    };
+    let IdentityObject::Role(role) = *role else { panic!() };
+    assert_eq!((role.users.len(), role.groups.len()), (1, 1));
 }

@@ -7,9 +7,11 @@ use super::{CallReply, Caller, Dialect, Undecodable, text};
 use crate::access::Door;
 use crate::code::Code;
 use crate::wire::answer::response;
-use crate::wire::{Fields, Value};
+use crate::wire::{Fields, Value, put_location};
 
-/// Field number of `Client.id`.
+/// Field numbers of `Client`.
+const HOST: u32 = 1;
+const LOCATION: u32 = 4;
 const ID: u32 = 5;
 
 /// Fields that are stored: host, type, version, location, id and stat.
@@ -17,7 +19,8 @@ const SHOWN: std::ops::RangeInclusive<u32> = 1..=6;
 
 impl Dialect {
     /// `ReportClient`: stores the report of a client. A report without an id, or one that is too
-    /// long, is answered with success and not stored.
+    /// long, is answered with success and not stored. The answer has the configured location of the
+    /// client's host.
     ///
     /// # Errors
     /// If the message cannot be decoded as `Client`.
@@ -27,11 +30,19 @@ impl Dialect {
         message: &Bytes,
     ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::ReportClient);
-        let id = client_id(message)?;
+        let id = client_text(message, ID)?;
+        let host = client_text(message, HOST)?.unwrap_or_default();
         let code = match self.admit_any(Door::Client, caller) {
             Ok(()) => Code::ExecuteSuccess,
             Err(code) => code,
         };
+        // Appended, because the last of two fields with equal numbers is valid.
+        let located = self.locations.find(host).map(|location| {
+            let mut located = message.to_vec();
+            put_location(&mut located, LOCATION, location);
+            Bytes::from(located)
+        });
+        let message = located.as_ref().unwrap_or(message);
         if let Some(id) = id.filter(|id| !id.is_empty() && code == Code::ExecuteSuccess) {
             self.registry.report_client(id, remembered(message));
         }
@@ -49,18 +60,19 @@ fn remembered(message: &[u8]) -> Bytes {
     out.into_boxed_slice().into()
 }
 
-fn client_id(message: &[u8]) -> Result<Option<&str>, Undecodable> {
-    let mut id = None;
+/// Returns a text of a client's report by its field number.
+fn client_text(message: &[u8], number: u32) -> Result<Option<&str>, Undecodable> {
+    let mut found = None;
     for field in Fields::new(message) {
         let field = field?;
-        if let (ID, Value::Bytes(wrapper)) = (field.number, field.value) {
+        if let (true, Value::Bytes(wrapper)) = (field.number == number, field.value) {
             for inner in Fields::new(wrapper) {
                 let inner = inner?;
                 if let (1, Value::Bytes(bytes)) = (inner.number, inner.value) {
-                    id = Some(text(bytes)?);
+                    found = Some(text(bytes)?);
                 }
             }
         }
     }
-    Ok(id)
+    Ok(found)
 }

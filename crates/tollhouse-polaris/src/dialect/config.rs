@@ -5,6 +5,7 @@ pub(crate) mod format;
 pub(crate) mod messages;
 mod read;
 pub(crate) mod sealing;
+pub(crate) mod value;
 mod watch;
 pub(crate) mod write;
 

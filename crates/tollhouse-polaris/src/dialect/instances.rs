@@ -142,7 +142,7 @@ fn echo_with_id(code: Code, message: &[u8], id: &str) -> CallReply {
 }
 
 /// Returns the explicit id of a request, or the one derived from its address.
-pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
+pub(crate) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
     match request.id {
         Some(id) if is_instance_id(id) => return Ok(id.to_owned()),
         Some(_) => return Err(Code::InvalidInstanceID),

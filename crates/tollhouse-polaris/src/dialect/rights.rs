@@ -8,6 +8,7 @@ mod commands;
 
 use std::sync::Arc;
 
+use tollhouse_registry::config::ConfigOutcome;
 use tollhouse_registry::identity::{
     Attempt, IdentityCommand, Principal, Resource, ResourceKind, ResourcePattern,
 };
@@ -17,6 +18,7 @@ use super::{Caller, Dialect};
 use crate::access::{Door, Gate, Identity, RefusedCall};
 use crate::code::Code;
 use crate::failure::Failure;
+use crate::wire::is_nowhere;
 use commands::creates;
 
 /// Reader of a list, who may see some of its objects.
@@ -137,8 +139,14 @@ impl Dialect {
         &self,
         door: Door,
         caller: &Caller<'_>,
-        command: Command,
+        mut command: Command,
     ) -> Result<Outcome, Failure> {
+        if let Command::Register(new) = &mut command
+            && new.location.as_ref().is_none_or(is_nowhere)
+            && let Some(location) = self.locations.find(&new.host)
+        {
+            new.location = Some(location.clone());
+        }
         let owner = {
             let state = self.registry.state();
             let rights = self.rights(&state, door, caller);
@@ -147,14 +155,17 @@ impl Dialect {
         };
         let outcome = self.registry.submit(command).await?;
         if let Some(owner) = owner {
-            self.grant(owner, &outcome).await?;
+            self.grant(vec![owner], &outcome).await?;
         }
         Ok(outcome)
     }
 
-    /// Adds a created object to the default policy of its creator.
-    async fn grant(&self, owner: Principal, outcome: &Outcome) -> Result<(), Failure> {
-        use tollhouse_registry::config::ConfigOutcome;
+    /// Adds a created object to the default policies of users and groups.
+    pub(crate) async fn grant(
+        &self,
+        principals: Vec<Principal>,
+        outcome: &Outcome,
+    ) -> Result<(), Failure> {
         let pattern = |kind, text: &str| ResourcePattern { kind, text: text.into() };
         let resources = match outcome {
             Outcome::Namespace(namespace) => {
@@ -180,13 +191,33 @@ impl Dialect {
             }
             _ => Vec::new(),
         };
-        if resources.is_empty() {
+        if resources.is_empty() || principals.is_empty() {
             return Ok(());
         }
-        let grant = IdentityCommand::Grant { principals: vec![owner], resources };
+        let grant = IdentityCommand::Grant { principals, resources };
         self.registry.submit(Command::Identity(Box::new(grant))).await?;
         Ok(())
     }
+}
+
+/// Returns the users and groups that a request names as those who may use the object to create.
+///
+/// # Errors
+/// If one of them does not exist.
+pub(crate) fn grantees(
+    state: &State,
+    users: &[String],
+    groups: &[String],
+) -> Result<Vec<Principal>, Code> {
+    let users = users.iter().map(|id| match state.user(id) {
+        Some(_) => Ok(Principal::user(id)),
+        None => Err(Code::NotFoundUser),
+    });
+    let groups = groups.iter().map(|id| match state.user_group(id) {
+        Some(_) => Ok(Principal::group(id)),
+        None => Err(Code::NotFoundUserGroup),
+    });
+    users.chain(groups).collect()
 }
 
 impl Rights<'_> {

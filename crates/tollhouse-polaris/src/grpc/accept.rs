@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use tollhouse_trace::Tracer;
 
 use super::budget::ThreadBudget;
 use super::connection;
+use super::connections::Connections;
 use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_MAX, READ_BYTES};
 use super::presence::{Presence, Roster};
 use super::service::Services;
@@ -36,6 +38,8 @@ pub struct Options {
     pub slots: Slots,
     /// Counters; may be shared by threads.
     pub counts: Arc<Counts>,
+    /// Table of open connections; may be shared by threads.
+    pub connections: Connections,
     /// Certificate of the listeners; `None` is plaintext.
     pub tls: Option<ListenerTls>,
     /// Tracing of calls; `None` is off.
@@ -48,6 +52,7 @@ impl Default for Options {
             message_bytes_max: MESSAGE_BYTES_MAX,
             slots: Slots::new("registry gRPC", CONNECTIONS_MAX),
             counts: Arc::default(),
+            connections: Connections::default(),
             tls: None,
             tracer: None,
         }
@@ -102,6 +107,7 @@ pub(super) struct Server {
     pub(super) budget: ThreadBudget,
     pub(super) tracer: Option<Arc<Tracer>>,
     slots: Slots,
+    connections: Connections,
     tls: Option<ListenerTls>,
     started: Instant,
     /// Rate limit for log lines about protocol violations.
@@ -189,6 +195,7 @@ impl Server {
             budget: ThreadBudget::default(),
             tracer: options.tracer,
             slots: options.slots,
+            connections: options.connections,
             tls: options.tls.map(|tls| tls.for_http2()),
         }
     }
@@ -217,8 +224,17 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let server = Rc::clone(self);
         let presence = self.roster.enter();
+        let (registration, ending) = (self.connections.enter(peer), presence.ending());
         spawn_local(async move {
-            server.converse(stream, peer, presence).await;
+            let mut conversation = pin!(server.converse(stream, peer, presence));
+            tokio::select! {
+                biased;
+                () = &mut conversation => {}
+                () = registration.closed() => {
+                    ending.end();
+                    conversation.await;
+                }
+            }
             drop(slot);
         });
     }

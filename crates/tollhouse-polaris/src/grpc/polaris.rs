@@ -25,6 +25,7 @@ pub fn services(dialect: Dialect) -> Services {
     let services = heartbeats(services, &dialect);
     let services = contracts(services, &dialect);
     let services = config(services, &dialect);
+    let services = limits(services, &dialect);
     super::reflection::add(super::health::add(services, serving), published())
 }
 
@@ -132,6 +133,18 @@ fn config(services: Services, dialect: &Arc<Dialect>) -> Services {
                 outcome(dialect.watch_config_files(&caller(&call), &message).await)
             })))
         })
+}
+
+fn limits(services: Services, dialect: &Arc<Dialect>) -> Services {
+    services
+        .each(
+            "/polaris.metric.v2.RateLimitGRPCV2/Service",
+            now(dialect, |dialect, caller, message| dialect.count_for_limits(caller, message)),
+        )
+        .unary(
+            "/polaris.metric.v2.RateLimitGRPCV2/TimeAdjust",
+            now(dialect, Dialect::time_of_limits),
+        )
 }
 
 /// Wraps a handler that answers at once.

@@ -56,6 +56,16 @@ pub(super) struct Presence {
     entry: Rc<Entry>,
 }
 
+/// Right to end a connection from outside of its task.
+#[derive(Debug)]
+pub(super) struct Ending(Rc<Entry>);
+
+impl Ending {
+    pub(super) fn end(&self) {
+        self.0.give(Order::End);
+    }
+}
+
 impl Roster {
     pub(super) fn count(&self) -> usize {
         self.entries.borrow().len()
@@ -142,6 +152,11 @@ impl Presence {
     /// Returns the register of answers that the client has not read.
     pub(super) fn unsent(&self) -> Rc<UnsentAnswers> {
         Rc::clone(&self.entry.unsent)
+    }
+
+    /// Returns the right to end the connection.
+    pub(super) fn ending(&self) -> Ending {
+        Ending(Rc::clone(&self.entry))
     }
 
     /// Sets whether the connection needs periodic checks of the protocol's deadlines.

@@ -154,6 +154,11 @@ impl Services {
         self.services.keys().copied()
     }
 
+    /// Whether a method is served under a path.
+    pub fn has(&self, path: &str) -> bool {
+        self.methods.contains_key(path)
+    }
+
     fn with(mut self, path: &'static str, method: Method) -> Self {
         let (service, name) = split(path).expect("a path has a service and a method");
         self.methods.insert(path, method);

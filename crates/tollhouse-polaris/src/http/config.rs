@@ -5,19 +5,16 @@ mod archive;
 mod read;
 mod write;
 
-use axum::Router;
 use axum::extract::{Request, State};
-use axum::routing::{MethodRouter, delete, get, post, put};
 use prost::Message;
 
 use super::HttpApi;
 use super::console;
 use super::failure::Failure;
 use super::reply::Reply;
+use super::route::{Route, Routes, delete, get, post, put};
 use read::ConfigList;
 use write::{BatchWrite, Removal, SingleWrite};
-
-type Route = MethodRouter<HttpApi>;
 
 /// Message type of an answer about one object.
 const RESPONSE: &str = "v1.ConfigResponse";
@@ -27,7 +24,7 @@ const BATCH_WRITE: &str = "v1.ConfigBatchWriteResponse";
 const BATCH_QUERY: &str = "v1.ConfigBatchQueryResponse";
 
 /// Routes of all calls.
-pub(super) fn routes() -> Router<HttpApi> {
+pub(super) fn routes() -> Routes {
     let groups = list(&read::GROUPS)
         .merge(post_one(SingleWrite::CreateGroup))
         .merge(put_one(SingleWrite::UpdateGroup))
@@ -59,7 +56,7 @@ pub(super) fn routes() -> Router<HttpApi> {
         ("configfiles/releasehistory", list(&read::HISTORY)),
         ("configfiletemplates", templates),
     ];
-    routes.into_iter().fold(Router::new(), |router, (path, route)| {
+    routes.into_iter().fold(Routes::new(), |router, (path, route)| {
         router.route(&format!("/config/v1/{path}"), route)
     })
 }

@@ -7,6 +7,7 @@ pub(super) mod aliases;
 pub(super) mod contracts;
 pub(super) mod instances;
 pub(super) mod namespaces;
+pub(super) mod owners;
 mod rule_filters;
 pub(super) mod rules;
 pub(super) mod services;
@@ -31,6 +32,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
 use axum::http::request::Parts;
+use tollhouse_registry::identity::Principal;
 use tollhouse_registry::{Command, Outcome, State};
 
 /// Maximum number of items in a list, as in Polaris.
@@ -113,6 +115,8 @@ pub(super) struct Plan {
     echo: Option<Echo>,
     /// Code of the answer to a plan without commands.
     idle: Code,
+    /// Users and groups that may use the created object.
+    grantees: Vec<Principal>,
 }
 
 impl Plan {
@@ -123,7 +127,7 @@ impl Plan {
 
     /// Returns a plan of several commands; the item is returned as it was sent.
     pub(super) fn commands(commands: Vec<Command>) -> Self {
-        Self { commands, echo: None, idle: Code::ExecuteSuccess }
+        Self { commands, echo: None, idle: Code::ExecuteSuccess, grantees: Vec::new() }
     }
 
     /// Returns a plan without commands, because the registry is already as the item demands.
@@ -134,6 +138,11 @@ impl Plan {
     /// Sets the function that converts the outcome of the last command to the returned item.
     pub(super) fn answering(self, echo: Echo) -> Self {
         Self { echo: Some(echo), ..self }
+    }
+
+    /// Sets the users and groups that may use the created object.
+    pub(super) fn granted_to(self, grantees: Vec<Principal>) -> Self {
+        Self { grantees, ..self }
     }
 }
 
@@ -324,6 +333,13 @@ async fn run(
         let outcomes: Result<Vec<Outcome>, _> = together::all(group).await.into_iter().collect();
         match outcomes {
             Ok(outcomes) => {
+                if let Some(outcome) = outcomes.last()
+                    && let Err(refused) = api.dialect.grant(plan.grantees.clone(), outcome).await
+                {
+                    failure = refused;
+                    echo = None;
+                    break;
+                }
                 failure = Code::ExecuteSuccess.into();
                 echo = outcomes.last().and_then(|outcome| plan.echo.and_then(|echo| echo(outcome)));
             }

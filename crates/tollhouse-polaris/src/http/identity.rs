@@ -5,11 +5,9 @@ mod messages;
 mod read;
 mod write;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Response;
-use axum::routing::{MethodRouter, get, post, put};
 use serde_json::json;
 
 use super::HttpApi;
@@ -17,18 +15,17 @@ use super::console;
 use super::intake::{peer_address, token};
 use super::language::Language;
 use super::reply::{RESPONSE, Reply, plain};
+use super::route::{Route, Routes, get, post, put};
 use crate::access::Door;
 use crate::dialect::Caller;
 use read::IdentityRead;
 use write::IdentityWrite;
 
-type Route = MethodRouter<HttpApi>;
-
 /// Name of the call that lists rehearsed refusals, as policies name it.
 const DESCRIBE_REHEARSAL: &str = "DescribeAuthRehearsal";
 
 /// Routes of all calls.
-pub(super) fn routes() -> Router<HttpApi> {
+pub(super) fn routes() -> Routes {
     use IdentityWrite as W;
     let routes = [
         ("users", list(&read::USERS).merge(post_call(W::CreateUsers))),
@@ -60,7 +57,7 @@ pub(super) fn routes() -> Router<HttpApi> {
             get(|State(api): State<HttpApi>, request: Request| rehearsal(api, request)),
         ),
     ];
-    routes.into_iter().fold(Router::new(), |router, (path, route)| {
+    routes.into_iter().fold(Routes::new(), |router, (path, route)| {
         router.route(&format!("/core/v1/{path}"), route)
     })
 }

@@ -6,16 +6,14 @@ use super::config;
 use super::console::rules::{self, Calls};
 use super::console::{self, Get, List, Write, aliases, contracts, instances, namespaces, services};
 use super::reply::plain;
-use super::{identity, login, maintain, websites};
+use super::route::{Route, Routes, get, post, put};
+use super::{deprecated, identity, login, maintain, websites};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::routing::{MethodRouter, get, post, put};
-
-type Route = MethodRouter<HttpApi>;
 
 /// Text at `/`, by which load balancers and operators see that the server is up.
 const ROOT: &str = "tollhouse registry";
@@ -23,19 +21,32 @@ const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static(REQUEST_ID);
 
 /// Builds the router of all HTTP calls.
 pub fn router(api: HttpApi) -> Router {
-    Router::new()
-        .merge(client_routes())
+    routes()
+        .into_router()
+        .fallback(|| async { plain(StatusCode::NOT_FOUND, "404: no such path") })
+        .layer(from_fn_with_state(api.clone(), websites::refuse))
+        .layer(from_fn(echo_request_id))
+        .with_state(api)
+}
+
+/// Returns the methods and paths of all calls.
+pub(crate) fn calls() -> Vec<(&'static str, String)> {
+    let routes = routes();
+    routes.calls().map(|(method, path)| (method, path.to_owned())).collect()
+}
+
+/// Returns the routes of all HTTP calls.
+fn routes() -> Routes {
+    client_routes()
         .merge(namespace_routes())
         .merge(service_routes())
         .merge(instance_routes())
         .merge(rule_routes())
         .merge(config_routes())
         .merge(identity::routes())
+        .merge(deprecated::routes())
+        .merge(maintain::routes())
         .merge(other_routes())
-        .fallback(|| async { plain(StatusCode::NOT_FOUND, "404: no such path") })
-        .layer(from_fn_with_state(api.clone(), websites::refuse))
-        .layer(from_fn(echo_request_id))
-        .with_state(api)
 }
 
 /// Returns the request id of a call with its answer.
@@ -48,11 +59,11 @@ async fn echo_request_id(request: Request, next: Next) -> Response<Body> {
     response
 }
 
-fn client_routes() -> Router<HttpApi> {
+fn client_routes() -> Routes {
     let route = |call: ClientCall| -> Route {
         post(move |State(api): State<HttpApi>, request: Request| client::call(api, call, request))
     };
-    Router::new()
+    Routes::new()
         .route("/v1/ReportClient", route(ClientCall::ReportClient))
         .route("/v1/RegisterInstance", route(ClientCall::RegisterInstance))
         .route("/v1/DeregisterInstance", route(ClientCall::DeregisterInstance))
@@ -60,8 +71,8 @@ fn client_routes() -> Router<HttpApi> {
         .route("/v1/Discover", route(ClientCall::Discover))
 }
 
-fn namespace_routes() -> Router<HttpApi> {
-    let mut router = Router::new();
+fn namespace_routes() -> Routes {
+    let mut router = Routes::new();
     for root in ["/core/v1/namespaces", "/naming/v1/namespaces"] {
         let all = list(&namespaces::LIST)
             .merge(post_list(&namespaces::CREATE))
@@ -77,12 +88,16 @@ fn namespace_routes() -> Router<HttpApi> {
     router.route("/naming/v1/namespace/token", token)
 }
 
-fn service_routes() -> Router<HttpApi> {
+fn service_routes() -> Routes {
     let all = list(&services::LIST)
         .merge(post_list(&services::CREATE))
         .merge(put_list(&services::UPDATE));
+    let owner =
+        one(&services::GET_OWNER).merge(post(|State(api): State<HttpApi>, request: Request| {
+            console::owners::find_owners(api, request)
+        }));
     let alias = post_one(&aliases::CREATE).merge(put_one(&aliases::UPDATE));
-    Router::new()
+    Routes::new()
         .route("/naming/v1/services", all)
         .route("/naming/v1/services/delete", post_list(&services::DELETE))
         .route("/naming/v1/services/all", list(&services::ALL))
@@ -91,7 +106,7 @@ fn service_routes() -> Router<HttpApi> {
             "/naming/v1/service/token",
             one(&services::GET_TOKEN).merge(put_one(&services::RENEW_TOKEN)),
         )
-        .route("/naming/v1/service/owner", one(&services::GET_OWNER))
+        .route("/naming/v1/service/owner", owner)
         .route("/naming/v1/service/alias", alias)
         .route("/naming/v1/service/aliases", list(&aliases::LIST))
         .route("/naming/v1/service/aliases/delete", post_list(&aliases::DELETE))
@@ -109,11 +124,11 @@ fn service_routes() -> Router<HttpApi> {
         .route("/naming/v1/service/contract/versions", list(&contracts::LIST))
 }
 
-fn instance_routes() -> Router<HttpApi> {
+fn instance_routes() -> Routes {
     let all = list(&instances::LIST)
         .merge(post_list(&instances::CREATE))
         .merge(put_list(&instances::UPDATE));
-    Router::new()
+    Routes::new()
         .route("/naming/v1/instances", all)
         .route("/naming/v1/instances/delete", post_list(&instances::DELETE))
         .route("/naming/v1/instances/delete/host", post_list(&instances::DELETE_HOST))
@@ -122,7 +137,7 @@ fn instance_routes() -> Router<HttpApi> {
         .route("/naming/v1/instances/labels", one(&instances::LABELS))
 }
 
-fn rule_routes() -> Router<HttpApi> {
+fn rule_routes() -> Routes {
     let kinds: [(&str, &'static Calls); 10] = [
         ("/naming/v1/routings", &rules::ROUTINGS_V1),
         ("/naming/v2/routings", &rules::ROUTE_RULES),
@@ -135,7 +150,7 @@ fn rule_routes() -> Router<HttpApi> {
         ("/naming/v1/trafficmirroring/rules", &rules::TRAFFIC_MIRRORINGS),
         ("/naming/v1/faultinjection/rules", &rules::FAULT_INJECTIONS),
     ];
-    kinds.into_iter().fold(Router::new(), |router, (root, calls)| {
+    kinds.into_iter().fold(Routes::new(), |router, (root, calls)| {
         let all = list(&calls.list).merge(post_list(&calls.create)).merge(put_list(&calls.update));
         router
             .route(root, all)
@@ -144,7 +159,7 @@ fn rule_routes() -> Router<HttpApi> {
     })
 }
 
-fn config_routes() -> Router<HttpApi> {
+fn config_routes() -> Routes {
     let mut router = config::routes();
     for root in ["/v1", "/config/v1"] {
         let route = |call: ClientCall| -> Route {
@@ -163,14 +178,10 @@ fn config_routes() -> Router<HttpApi> {
     router
 }
 
-fn other_routes() -> Router<HttpApi> {
-    Router::new()
+fn other_routes() -> Routes {
+    Routes::new()
         .route("/", get(|| async { plain(StatusCode::OK, ROOT) }))
         .route("/metrics", get(|State(api): State<HttpApi>| async move { metrics(&api) }))
-        .route(
-            "/prometheus/v1/clients",
-            get(|State(api): State<HttpApi>| maintain::scrape_targets(api)),
-        )
         .route(
             "/core/v1/user/login",
             post(|State(api): State<HttpApi>, request: Request| login::log_in(api, request)),
@@ -179,26 +190,6 @@ fn other_routes() -> Router<HttpApi> {
             "/core/v1/auth/status",
             get(|State(api): State<HttpApi>, request: Request| login::status(api, request)),
         )
-        .route("/maintain/v1/server/functions", get(maintain::functions))
-        .route("/maintain/v1/leaders", nothing("DescribeLeaderElections"))
-        .route("/maintain/v1/cmdb/info", nothing("DescribeCMDBInfo"))
-        .route(
-            "/maintain/v1/instance/heartbeat",
-            get(|State(api): State<HttpApi>, request: Request| {
-                maintain::instance_heartbeat(api, request)
-            }),
-        )
-        .route(
-            "/maintain/v1/report/clients",
-            get(|State(api): State<HttpApi>, request: Request| maintain::clients(api, request)),
-        )
-}
-
-/// Answers an empty list, because no node leads the others and a CMDB does not exist.
-fn nothing(function: &'static str) -> Route {
-    get(move |State(api): State<HttpApi>, request: Request| async move {
-        maintain::nothing(&api, function, &request)
-    })
 }
 
 fn metrics(api: &HttpApi) -> Response<Body> {

@@ -2,7 +2,9 @@
 
 mod config;
 mod contracts;
+mod grants;
 mod identity;
+mod maintain;
 
 use super::*;
 use crate::access::{Account, Gate};
@@ -54,6 +56,18 @@ impl Server {
     }
 
     async fn start_with(console: Gate, client: Gate) -> Self {
+        Self::start_whole(console, client, Vec::new()).await
+    }
+
+    async fn start_at(networks: Vec<crate::NetworkLocation>) -> Self {
+        Self::start_whole(Gate::Locked, Gate::Open, networks).await
+    }
+
+    async fn start_whole(
+        console: Gate,
+        client: Gate,
+        networks: Vec<crate::NetworkLocation>,
+    ) -> Self {
         let store = tollhouse_store::open(&tollhouse_store::Location::Memory).expect("memory");
         let (keeper, registry) = Keeper::open(store, Options::default()).await.expect("empty");
         tokio::spawn(keeper.run(std::future::pending()));
@@ -62,9 +76,11 @@ impl Server {
         let access = Access::new(console, client, account, "client".to_owned());
         let access = Arc::new(access);
         let dialect = Dialect::new(registry, Arc::clone(&access));
+        let dialect = dialect.with_locations(crate::Locations::new(networks));
         let metrics = Arc::new(|| "up 1\n".to_owned());
         let api = HttpApi::new(dialect.clone(), access, metrics, Capacity::default());
         let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));
+        let api = api.with_log(Arc::new(maintain::TestLog::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -910,23 +926,4 @@ async fn questions_about_leaders_and_a_cmdb_are_answered_with_none() {
         assert_eq!(server.get(path).await.json(), json!([]), "{path}");
         assert_eq!(server.send("GET", path, "", "").await.status, 401, "{path}");
     }
-}
-
-#[tokio::test]
-async fn the_last_heartbeat_of_an_instance_can_be_asked_for() {
-    let server = Server::start().await;
-    let mut beating = instance("s", "h");
-    beating["healthCheck"] = json!({"type": 1, "heartbeat": {"ttl": 5}});
-    beating["id"] = json!("i");
-    server.client("RegisterInstance", &beating).await;
-    let path = "/maintain/v1/instance/heartbeat?id=i";
-    assert_eq!(server.get(path).await.code(), 400_202);
-    server.client("Heartbeat", &json!({"id": "i"})).await;
-    let beat = server.get(path).await.json();
-    assert_eq!((&beat["registered"], &beat["count"]), (&json!(true), &json!(1)));
-    let refused = server.send("GET", path, "", "").await;
-    assert_eq!(refused.status, 401);
-    let path = "/naming/v1/instances?id=i&show_last_heartbeat=true";
-    let shown = server.get(path).await.json();
-    assert!(shown["instances"][0]["metadata"]["last-heartbeat-timestamp"].is_string());
 }

@@ -50,11 +50,7 @@ pub fn put_instance(out: &mut Vec<u8>, instance: &Instance, reader: Reader) {
     put_flag_value(out, 12, instance.isolated);
     let location = instance.location.as_ref().filter(|location| !is_nowhere(location));
     if let Some(location) = location {
-        put_nested(out, 13, |out| {
-            put_given(out, 1, &location.region);
-            put_given(out, 2, &location.zone);
-            put_given(out, 3, &location.campus);
-        });
+        put_location(out, 13, location);
     }
     match reader {
         Reader::Client => put_client_labels(out, instance, location),
@@ -114,8 +110,16 @@ pub fn put_identity(out: &mut Vec<u8>, instance: &Instance) {
 }
 
 /// Whether all parts are empty, which some clients send instead of no location.
-fn is_nowhere(location: &Location) -> bool {
+pub(crate) fn is_nowhere(location: &Location) -> bool {
     location.region.is_empty() && location.zone.is_empty() && location.campus.is_empty()
+}
+
+pub(crate) fn put_location(out: &mut Vec<u8>, number: u32, location: &Location) {
+    put_nested(out, number, |out| {
+        put_given(out, 1, &location.region);
+        put_given(out, 2, &location.zone);
+        put_given(out, 3, &location.campus);
+    });
 }
 
 /// Writes a text, unless it is empty.

@@ -6,6 +6,7 @@ mod config;
 mod discovery;
 mod governance;
 mod heartbeats;
+mod limiter;
 mod registration;
 
 use std::sync::Arc;

@@ -6,15 +6,17 @@ use std::error::Error;
 use std::path::Path;
 
 /// The files that lead to all others: the protocol's, and those of gRPC's own services.
-const ROOTS: [&str; 4] = [
+const ROOTS: [&str; 5] = [
     "polaris/services.proto",
+    "polaris/limiter.proto",
     "grpc/health.proto",
     "grpc/reflection.proto",
     "grpc/reflection_v1alpha.proto",
 ];
 
 /// What the crate includes. The alpha of reflection has the same messages as the final version.
-const INCLUDED: [&str; 4] = ["v1.rs", "grpc.health.v1.rs", "grpc.reflection.v1.rs", "polaris.bin"];
+const INCLUDED: [&str; 5] =
+    ["v1.rs", "polaris.metric.v2.rs", "grpc.health.v1.rs", "grpc.reflection.v1.rs", "polaris.bin"];
 
 #[test]
 fn the_generated_messages_are_those_of_the_protocol_files() -> Result<(), Box<dyn Error>> {

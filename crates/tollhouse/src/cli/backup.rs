@@ -30,12 +30,12 @@ pub struct BackupArguments {
     configuration: Configuration,
     /// File for the copy; an existing file is never replaced. To restore, put it into an empty data
     /// directory as `store.db`, with the `keyring` of the old one beside it. The registry is copied
-    /// to FILE.registry, to be restored as `registry/store.db`; a registry that nodes share in a
+    /// to FILE.registry, to be restored as `registry/store.db` with `registry.keyring`; a registry that nodes share in a
     /// database is restored with `tollhouse restore`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Copy the keyring too, to FILE.keyring, readable by this user only: both files together
-    /// reveal every secret of the store.
+    /// Copy the keyrings too, to FILE.keyring and FILE.registry.keyring, readable by this user only:
+    /// the files together reveal every secret of the stores.
     #[arg(long)]
     with_keyring: bool,
 }
@@ -52,18 +52,24 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = &loaded.bootstrap;
     let data_dir = &bootstrap.data_dir;
     let elsewhere = kept_elsewhere(bootstrap);
-    let keyring = secrets::keyring_path(bootstrap);
-    let keys_file = with_suffix(&arguments.file, KEYRING_SUFFIX);
+    let registry_file = with_suffix(&arguments.file, REGISTRY_SUFFIX);
+    let keyrings = [
+        (secrets::keyring_path(bootstrap), with_suffix(&arguments.file, KEYRING_SUFFIX)),
+        (registry::keyring_path(bootstrap), with_suffix(&registry_file, KEYRING_SUFFIX)),
+    ];
+    let keyrings = keyrings.into_iter().filter(|(keyring, _)| keyring.exists());
+    let keyrings: Vec<_> = keyrings.collect();
     // Checked before anything is copied, because a copy without the requested keys is worse than
     // none.
-    if arguments.with_keyring && keys_file.exists() {
-        bail!("failed to copy the keyring: {} is there already", keys_file.display());
+    if arguments.with_keyring
+        && let Some((_, copy)) = keyrings.iter().find(|(_, copy)| copy.exists())
+    {
+        bail!("failed to copy the keyring: {} is there already", copy.display());
     }
     let mut text = match &elsewhere {
         None => copy(data_dir, &arguments.file)?,
         Some(_) => String::new(),
     };
-    let registry_file = with_suffix(&arguments.file, REGISTRY_SUFFIX);
     let registry = data_dir.join(registry::FOLDER);
     if registry::is_shared(bootstrap) {
         text.push_str(&registry_moves::back_up(bootstrap, &registry_file)?);
@@ -76,11 +82,13 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         }
         text.push_str(&format!("{place}\n"));
     }
-    if arguments.with_keyring {
-        text.push_str(&copy_keyring(&keyring, &keys_file)?);
-    } else if keyring.exists() {
-        let hint = "secrets in it are sealed; keep a copy of the keys too, in another place";
-        text.push_str(&format!("{hint}: {}\n", keyring.display()));
+    for (keyring, copy) in keyrings {
+        if arguments.with_keyring {
+            text.push_str(&copy_keyring(&keyring, &copy)?);
+        } else {
+            let hint = "secrets in it are sealed; keep a copy of the keys too, in another place";
+            text.push_str(&format!("{hint}: {}\n", keyring.display()));
+        }
     }
     stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,8 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::Bootstrap;
 use tollhouse_control::feed::{etcd, lost_store};
-use tollhouse_control::secrets::shenyu_store::{self, ShenyuStore};
+use tollhouse_control::secrets::sealing_store::SealingStore;
+use tollhouse_control::secrets::shenyu_store;
 use tollhouse_control::secrets::{self, sealed_store};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{Listing, Location, Store, StoreError};
@@ -101,8 +102,8 @@ impl OpenStore {
     }
 
     /// Returns access to ShenYu's objects in the store.
-    pub fn shenyu(&self) -> ShenyuStore {
-        ShenyuStore::new(Arc::clone(&self.store), &self.keyring)
+    pub fn shenyu(&self) -> SealingStore {
+        shenyu_store::shenyu_store(Arc::clone(&self.store), &self.keyring)
     }
 
     /// Runs a future on the store's runtime.

@@ -61,6 +61,8 @@ enum Page {
     Plugins,
     /// Page of a plugin.
     Plugin,
+    /// Calls of Polaris with their state.
+    Polaris,
 }
 
 /// Prints the page to standard output; `command` is the definition of the whole command line.
@@ -79,8 +81,21 @@ pub fn run(arguments: &ReferenceArguments, command: Command) -> ExitCode {
             };
             page
         }
+        Page::Polaris => match polaris_markdown() {
+            Ok(page) => page,
+            Err(error) => {
+                print_failure(format_args!("{error:#}"));
+                return ExitCode::FAILURE;
+            }
+        },
     };
     if stdout::print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lists the calls of Polaris, by the routers of a registry in memory.
+fn polaris_markdown() -> anyhow::Result<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(tollhouse_control::registry::polaris_calls())
 }
 
 /// Formats the long help of every command.

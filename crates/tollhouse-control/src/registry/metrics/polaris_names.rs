@@ -3,9 +3,9 @@
 //! Every series has the label `polaris_server_instance`, by which they choose a server. Instances
 //! are counted by namespace and not by service, whose names clients make up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use tollhouse_registry::{Counts, State};
+use tollhouse_registry::{Counts, NamespaceView, State};
 use tollhouse_telemetry::exposition::Number;
 
 use super::last_minute::Calls;
@@ -34,8 +34,47 @@ pub(super) fn write(page: &mut Page<'_>, sources: &Sources, state: &State) {
         "Open connections of clients of the registry.",
         connections,
     );
-    names.gauge("config_conn_total", "Always 0: configuration files are not served.", 0u64);
+    // Files are served by the same listeners.
+    names.gauge(
+        "config_conn_total",
+        "The same connections, which may read files too.",
+        connections,
+    );
+    names.files(state);
     names.calls(&sources.last_minute.calls(&sources.dialect));
+}
+
+/// Number of configuration files of a namespace.
+#[derive(Debug, Clone, Copy, Default)]
+struct FileCounts {
+    groups: u32,
+    files: u32,
+    released: u32,
+}
+
+impl FileCounts {
+    fn add(&mut self, namespace: &NamespaceView) {
+        for group in namespace.config_groups() {
+            self.groups += 1;
+            for view in group.files().filter(|view| view.file.is_some()) {
+                self.files += 1;
+                self.released += u32::from(view.active.is_some());
+            }
+        }
+    }
+}
+
+/// Returns the files by the namespaces that metrics show, the others added up.
+fn files(state: &State) -> BTreeMap<String, FileCounts> {
+    let shown = namespaces(state);
+    let mut counts: BTreeMap<String, FileCounts> =
+        shown.iter().map(|(name, ..)| (name.clone(), FileCounts::default())).collect();
+    for view in state.namespaces() {
+        let name = &*view.namespace.name;
+        let name = if counts.contains_key(name) { name } else { OTHER_NAMESPACES };
+        counts.entry(name.to_owned()).or_default().add(view);
+    }
+    counts
 }
 
 struct Names<'a, 'p> {
@@ -58,6 +97,22 @@ impl Names<'_, '_> {
     fn gauge(&mut self, name: &str, help: &str, value: impl Into<Number>) {
         self.heading(name, help);
         self.sample("", value);
+    }
+
+    fn files(&mut self, state: &State) {
+        type Field = fn(&FileCounts) -> u32;
+        let families: [(&str, &str, Field); 3] = [
+            ("config_group_count", "Groups of configuration files.", |it| it.groups),
+            ("config_file_count", "Configuration files.", |it| it.files),
+            ("config_release_file_count", "Configuration files with a release.", |it| it.released),
+        ];
+        let counts = files(state);
+        for (name, help, field) in families {
+            self.heading(name, help);
+            for (namespace, counts) in &counts {
+                self.sample(&format!("namespace=\"{namespace}\","), field(counts));
+            }
+        }
     }
 
     fn namespaces(&mut self, state: &State) {

@@ -1,5 +1,7 @@
 //! Check of a content against the format that its file declares, before it is published.
 
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
 use tollhouse_stdx::yaml::{self, Bounds};
 
 use crate::code::Code;
@@ -7,7 +9,7 @@ use crate::failure::Failure;
 
 /// Limits of a YAML document, far above those of files that people write. Aliases may not multiply
 /// a document, because its readers have bounds too.
-const YAML_BOUNDS: Bounds =
+pub(super) const YAML_BOUNDS: Bounds =
     Bounds { parts_max: 500_000, depth_max: 128, aliases_max: 10_000, aliased_parts_max: 500_000 };
 
 /// Treatment of a content that does not parse.
@@ -26,6 +28,7 @@ impl FormatCheck {
             (Self::Forced, _) => None,
             (Self::Refuse, "json") => invalid_json(content),
             (Self::Refuse, "yaml" | "yml") => invalid_yaml(content),
+            (Self::Refuse, "xml") => invalid_xml(content),
             (Self::Refuse, _) => None,
         };
         match reason {
@@ -44,6 +47,46 @@ fn invalid_json(content: &str) -> Option<String> {
         return None;
     }
     serde_json::from_str::<serde::de::IgnoredAny>(content).err().map(|error| error.to_string())
+}
+
+/// Checks that elements are closed in their order, that there is one root, and that attributes are
+/// written as pairs. A DTD is passed over; nothing is expanded.
+fn invalid_xml(content: &str) -> Option<String> {
+    if content.trim().is_empty() {
+        return None;
+    }
+    let mut reader = Reader::from_str(content);
+    let (mut depth, mut roots) = (0_usize, 0_usize);
+    loop {
+        let event = match reader.read_event() {
+            Ok(event) => event,
+            Err(error) => return Some(format!("{error} at byte {}", reader.error_position())),
+        };
+        if let Event::Start(tag) | Event::Empty(tag) = &event
+            && let Some(error) = invalid_attribute(tag)
+        {
+            return Some(format!("{error} before byte {}", reader.buffer_position()));
+        }
+        match event {
+            Event::Start(_) => {
+                roots += usize::from(depth == 0);
+                depth += 1;
+            }
+            Event::Empty(_) => roots += usize::from(depth == 0),
+            Event::End(_) => depth -= 1,
+            Event::Text(text) if depth == 0 && !text.trim_ascii().is_empty() => {
+                return Some("text outside of the root element".to_owned());
+            }
+            Event::Eof if depth > 0 => return Some("an element is not closed".to_owned()),
+            Event::Eof if roots != 1 => return Some(format!("{roots} root elements")),
+            Event::Eof => return None,
+            _ => {}
+        }
+    }
+}
+
+fn invalid_attribute(tag: &BytesStart<'_>) -> Option<String> {
+    tag.attributes().find_map(|attribute| attribute.err().map(|error| error.to_string()))
 }
 
 /// A file of Spring may hold several documents, each with its profile.
@@ -96,7 +139,16 @@ mod tests {
             ("yaml", "a: 1\na: 2\n", false),
             ("properties", "a=1", true),
             ("text", "{", true),
-            ("xml", "<a>", true),
+            ("xml", "<?xml version=\"1.0\"?>\n<!-- c --><a b='1'><c/>text</a>\n", true),
+            ("xml", "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>", true),
+            ("xml", "", true),
+            ("xml", "<a>", false),
+            ("xml", "<a></b>", false),
+            ("xml", "</a>", false),
+            ("xml", "<a/><b/>", false),
+            ("xml", "<a b=1/>", false),
+            ("xml", "<a b='1' b='2'/>", false),
+            ("xml", "text", false),
             ("", "{", true),
         ] {
             let refused = FormatCheck::Refuse.check(format, content);

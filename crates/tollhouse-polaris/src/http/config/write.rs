@@ -9,7 +9,7 @@ use tollhouse_registry::config::{
     ConfigCommand, ConfigFileKey, ConfigGroupChange, ConfigOutcome, ConfigTemplate, Dates,
     ReleaseRef,
 };
-use tollhouse_registry::{Metadata, ServiceKey, State};
+use tollhouse_registry::{Metadata, Outcome, ServiceKey, State};
 
 use super::{BATCH_WRITE, RESPONSE, reply};
 use crate::access::Door;
@@ -17,6 +17,7 @@ use crate::code::Code;
 use crate::dialect::config::format::FormatCheck;
 use crate::dialect::config::messages;
 use crate::dialect::config::write::{Overwrite, file_key, release_key};
+use crate::dialect::rights::grantees;
 use crate::http::HttpApi;
 use crate::http::console::{BATCH_ITEMS_MAX, descriptor, request_body};
 use crate::http::failure::Failure;
@@ -128,9 +129,13 @@ async fn write_single(
     let mut response = v1::ConfigResponse::default();
     let is_forced = Query::parse(head.uri.query(), &["force"])?.flag("force")?.unwrap_or(false);
     let check = if is_forced { FormatCheck::Forced } else { FormatCheck::Refuse };
+    let mut granted = Vec::new();
     let command = match call {
         SingleWrite::CreateGroup | SingleWrite::UpdateGroup => {
             let group = v1::ConfigFileGroup::decode(message).map_err(undecodable)?;
+            if call == SingleWrite::CreateGroup {
+                granted = grantees(&api.registry().state(), &group.user_ids, &group.group_ids)?;
+            }
             let (key, change) = group_change(group);
             match call {
                 SingleWrite::CreateGroup => ConfigCommand::CreateGroup(key, change),
@@ -167,6 +172,7 @@ async fn write_single(
         }
     };
     let outcome = api.dialect.change_config(Door::Console, &caller(head), command).await?;
+    api.dialect.grant(granted, &Outcome::Config(outcome.clone())).await?;
     show(&mut response, &api.registry().state(), &outcome);
     Ok(reply(RESPONSE, &Code::ExecuteSuccess.into(), &response))
 }

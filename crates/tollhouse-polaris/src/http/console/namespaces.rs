@@ -4,6 +4,7 @@ use super::services::TOKEN_BYTES;
 use super::{Get, List, ObjectPage, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
+use crate::dialect::rights::grantees;
 use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::v1;
@@ -53,8 +54,9 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.namespace(name).is_some() {
         return Err(Code::ExistedResource.into());
     }
-    let change = change_of(&namespace);
-    Ok(Plan::command(Command::CreateNamespace(name.into(), change)).answering(with_token))
+    let grantees = grantees(state, &namespace.user_ids, &namespace.group_ids)?;
+    let create = Plan::command(Command::CreateNamespace(name.into(), change_of(&namespace)));
+    Ok(create.answering(with_token).granted_to(grantees))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {

@@ -3,6 +3,7 @@
 use super::{Get, List, ObjectPage, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
+use crate::dialect::rights::grantees;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows, lists};
 use crate::v1;
@@ -107,10 +108,12 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.service(key.borrowed()).is_some() || state.alias(key.borrowed()).is_some() {
         return Err(Code::ExistedResource.into());
     }
+    let grantees = grantees(state, &service.user_ids, &service.group_ids)?;
     let mut change = change_of(service);
     // A service created by the console without owners has none, rather than the default owner.
     change.details.owners.get_or_insert_default();
-    Ok(Plan::command(Command::CreateService(key, Box::new(change))).answering(with_token))
+    let create = Plan::command(Command::CreateService(key, Box::new(change)));
+    Ok(create.answering(with_token).granted_to(grantees))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {

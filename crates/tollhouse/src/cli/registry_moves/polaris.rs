@@ -7,7 +7,9 @@ use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::bootstrap::RegistryStore;
 use tollhouse_control::registry::database;
-use tollhouse_polaris::database::{Columns, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row};
+use tollhouse_polaris::database::{
+    Columns, IMPORTED_PARTS, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row,
+};
 use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};
@@ -32,7 +34,8 @@ pub struct PolarisSource {
     snapshot: Snapshot,
     name: String,
     columns: Columns,
-    /// Index in `PARTS` of the table being read; `after` is the key of the last row read from it.
+    parts: Vec<&'static Part>,
+    /// Index in `parts` of the table being read; `after` is the key of the last row read from it.
     part: usize,
     after: Option<String>,
     /// Notes on tables that are not imported, returned as the first page.
@@ -40,8 +43,17 @@ pub struct PolarisSource {
 }
 
 impl PolarisSource {
-    /// Connects, and checks that the database is one of Polaris.
+    /// Connects to read all that can be imported, and checks that the database is one of Polaris.
     pub fn open(settings: &RegistryStore) -> anyhow::Result<Self> {
+        Self::open_parts(settings, PARTS.into_iter().chain(IMPORTED_PARTS).collect())
+    }
+
+    /// Connects to read all that can be exported.
+    pub fn open_for_export(settings: &RegistryStore) -> anyhow::Result<Self> {
+        Self::open_parts(settings, PARTS.to_vec())
+    }
+
+    fn open_parts(settings: &RegistryStore, parts: Vec<&'static Part>) -> anyhow::Result<Self> {
         let options = options(settings)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut snapshot = runtime.block_on(Snapshot::open(&options))?;
@@ -51,7 +63,7 @@ impl PolarisSource {
         }
         // Only later versions of Polaris have some of the tables. Columns of a table that does not
         // exist do not count as missing.
-        let there = PARTS.iter().filter(|part| part.is_there(&columns));
+        let there = parts.iter().filter(|part| part.is_there(&columns));
         let missing: Vec<String> = there.flat_map(|part| part.missing(&columns)).collect();
         if !missing.is_empty() {
             bail!(
@@ -63,7 +75,8 @@ impl PolarisSource {
         }
         let name = format!("the Polaris in {}", options.database);
         let notes = VecDeque::new();
-        let mut source = Self { runtime, snapshot, name, columns, part: 0, after: None, notes };
+        let mut source =
+            Self { runtime, snapshot, name, columns, parts, part: 0, after: None, notes };
         source.take_notes()?;
         Ok(source)
     }
@@ -100,7 +113,7 @@ impl PolarisSource {
 
     /// Returns the next page of rows with their details; `None` at the end.
     pub fn next_rows(&mut self) -> anyhow::Result<Option<Rows>> {
-        while let Some(part) = PARTS.get(self.part).copied() {
+        while let Some(part) = self.parts.get(self.part).copied() {
             if part.is_there(&self.columns) {
                 let rows =
                     self.rows_of(part).with_context(|| format!("failed to read {}", part.name))?;

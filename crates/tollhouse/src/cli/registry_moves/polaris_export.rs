@@ -76,7 +76,7 @@ pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<Exit
         Err(code) => return Ok(code),
     };
     let settings = arguments.database.settings()?;
-    let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open(&settings)?)?;
+    let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open_for_export(&settings)?)?;
     let pruning = if arguments.prune { Pruning::Delete } else { Pruning::Keep };
     stdout::print(&text(&planned, pruning))?;
     let code = if planned.tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS };

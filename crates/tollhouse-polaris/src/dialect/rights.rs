@@ -85,7 +85,7 @@ impl Dialect {
     ) -> Rights<'a> {
         let identity = match self.access.gate(door) {
             Gate::Open => None,
-            Gate::Rehearsed | Gate::Locked => Some(self.access.identify(state, caller.token)),
+            Gate::Rehearsed | Gate::Locked => Some(self.identify(state, caller)),
         };
         Rights { dialect: self, state, door, caller, identity }
     }
@@ -145,10 +145,25 @@ impl Dialect {
             rights.command(&command)?;
             rights.member().filter(|_| creates(&state, &command))
         };
-        let outcome = self.registry.submit(command).await?;
+        let outcome = match door {
+            Door::Console => self.submit_recorded(caller, command).await?,
+            Door::Client => self.registry.submit(command).await?,
+        };
         if let Some(owner) = owner {
             self.grant(owner, &outcome).await?;
         }
+        Ok(outcome)
+    }
+
+    /// Executes a command of an operator, and records what it changes.
+    pub(crate) async fn submit_recorded(
+        &self,
+        caller: &Caller<'_>,
+        command: Command,
+    ) -> Result<Outcome, tollhouse_registry::Refusal> {
+        let before = self.before(&command);
+        let outcome = self.registry.submit(command).await?;
+        self.record(caller, before, &outcome);
         Ok(outcome)
     }
 
@@ -265,7 +280,7 @@ impl Rights<'_> {
     fn caller_text(&self) -> String {
         match &self.identity {
             Some(Ok(Identity::Member(member))) => member.name.to_string(),
-            Some(Ok(Identity::Account)) => self.dialect.access.account_name().to_owned(),
+            Some(Ok(Identity::Account)) => self.dialect.author(self.caller).into(),
             Some(Ok(Identity::Client)) => "client token".to_owned(),
             Some(Err(_)) | None => self
                 .caller

@@ -3,13 +3,12 @@
 use super::HttpApi;
 use super::capacity::{CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
-use super::intake::{caller, peer_address, token};
+use super::intake::{caller, request_caller};
 use super::language::Language;
 use super::query::{Query, allows};
 use super::reply::{RESPONSE, Reply, plain};
 use crate::access::Door;
 use crate::code::Code;
-use crate::dialect::Caller;
 use crate::v1;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -372,7 +371,7 @@ fn read_query(
     keys: &[&str],
 ) -> Result<Query, Failure> {
     let state = api.registry().state();
-    let caller = Caller { token: token(request.headers()), address: peer_address(request) };
+    let caller = request_caller(request);
     api.dialect.rights(&state, Door::Console, &caller).check(function, &[])?;
     Query::parse(request.uri().query(), keys)
 }

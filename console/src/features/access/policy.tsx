@@ -17,7 +17,7 @@ export function PolicyForm({ policy, close }: { policy?: Policy; close: () => vo
   const words = useWords()
   const say = words.access
   const forget = useForgetAccess()
-  const users = useUsers().data?.list ?? []
+  const users = (useUsers().data?.list ?? []).filter((user) => user.user_type !== 'main')
   const groups = useUserGroups().data?.list ?? []
   const roles = useRoles().data?.list ?? []
   const names = useResourceNames().data ?? {}

@@ -23,7 +23,7 @@ describe('what a policy says', () => {
     expect(reachOf({ action: 'READ_WRITE' })).toBe('change')
     expect(reachOf({ action: 'ALLOW', functions: ['PublishConfigFile'] })).toBe('some')
     const denied = sentenceOf(policy({ action: 'DENY', functions: ['*'], principals: { roles: [{ id: 'r', name: 'guests' }] }, resources: { config_groups: [{ id: '*' }] } }), en)
-    expect(denied).toBe('Holders of role guests may not read and change any configuration group.')
+    expect(denied).toBe('Holders of role guests may not read or change any configuration group.')
   })
 
   it('covers objects of the gateway, and says when it covers nothing', () => {

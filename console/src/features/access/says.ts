@@ -40,7 +40,8 @@ export function sentenceOf(policy: Policy, words: Words): string {
   const gateway = gatewayOf(policy)
   if (gateway.length > 0) objects.push(gateway.includes('*') ? say.everyGateway : say.someGateway(gateway))
   const reach = reachOf(policy)
-  const deed = reach === 'some' ? say.call(policy.functions ?? []) : say.deeds[reach]
+  const isDenied = policy.action === 'DENY'
+  const deed = reach === 'some' ? say.call(policy.functions ?? []) : (isDenied ? say.deniedDeeds : say.deeds)[reach]
   if (objects.length === 0) return say.saysNothing(who)
-  return (policy.action === 'DENY' ? say.mayNot : say.may)(who, deed, say.and(objects))
+  return (isDenied ? say.mayNot : say.may)(who, deed, say.and(objects))
 }

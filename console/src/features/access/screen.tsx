@@ -3,6 +3,7 @@ import { SegmentedControl } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useRefusal } from '../../ui/permission'
 import { useWho } from '../../api/session'
+import { Scroll } from '../../ui/scroll'
 import { ScreenHead } from '../../ui/states'
 import '../../ui/registry.css'
 import { useWords } from '../../words/words'
@@ -28,8 +29,10 @@ export function Access() {
   return (
     <>
       <ScreenHead title={say.title} note={say.help} />
-      <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={TABS.map((one) => ({ value: one, label: say.tabs[one] }))}
-        onChange={(value) => void navigate({ search: value === 'users' ? {} : { tab: value as AccessTab } })} />
+      <Scroll>
+        <SegmentedControl mb="md" size="xs" aria-label={words.view} value={tab} data={TABS.map((one) => ({ value: one, label: say.tabs[one] }))}
+          onChange={(value) => void navigate({ search: value === 'users' ? {} : { tab: value as AccessTab } })} />
+      </Scroll>
       {tab === 'users' && <Users refused={refused} />}
       {tab === 'groups' && <Groups refused={refused} />}
       {tab === 'roles' && <Roles refused={refused} />}

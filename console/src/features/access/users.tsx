@@ -39,13 +39,13 @@ export function Users({ refused }: { refused: string | undefined }) {
             <Table.Tbody>
               {list.map((user) => (
                 <Table.Tr key={user.id}>
-                  <Table.Td data-label={words.name}><Text fw={600} size="sm">{user.name}</Text>{user.email && <Text size="xs" c="dimmed">{user.email}</Text>}</Table.Td>
+                  <Table.Td data-label={words.name}><Text fw={600} size="sm">{user.name}</Text>{user.user_type === 'main' && <Text size="xs" c="dimmed">{say.builtIn}</Text>}{user.email && <Text size="xs" c="dimmed">{user.email}</Text>}</Table.Td>
                   <Table.Td data-label={say.tabs.groups}>{groupsOf(user.id).map((group) => group.name).join(', ') || '–'}</Table.Td>
                   <Table.Td data-label={say.token}><TokenBadge isEnabled={user.token_enable} /></Table.Td>
                   <Table.Td data-label={words.comment}>{user.comment}</Table.Td>
                   <Table.Td data-label={words.changed} className="nowrap"><Text size="sm" c="dimmed"><Time at={secondsOf(user.mtime)} /></Text></Table.Td>
-                  <Table.Td><Group gap={4} wrap="nowrap" justify="flex-end">
-                    {(['token', 'password', 'edit', 'delete'] as const).map((what) => <Button key={what} size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => setOpen({ what, user })} aria-label={`${say.acts[what]} ${user.name}`}>{say.acts[what]}</Button>)}
+                  <Table.Td className={user.user_type === 'main' ? 'blank' : undefined}><Group gap={4} wrap="nowrap" justify="flex-end">
+                    {user.user_type !== 'main' && (['token', 'password', 'edit', 'delete'] as const).map((what) => <Button key={what} size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => setOpen({ what, user })} aria-label={`${say.acts[what]} ${user.name}`}>{say.acts[what]}</Button>)}
                   </Group></Table.Td>
                 </Table.Tr>
               ))}

@@ -24,7 +24,7 @@ export function TextEditor({ label, value, set, fault }: Props) {
   return (
     <div className="numbered">
       <pre ref={gutter} aria-hidden className="gutter">
-        {Array.from({ length: count }, (_, at) => <span key={at} className={at + 1 === fault ? 'fault' : undefined}>{at + 1}{'\n'}</span>)}
+        {Array.from({ length: count }, (_, at) => <span key={at} className={at + 1 === fault ? 'fault' : undefined}>{at + 1}</span>)}
       </pre>
       <textarea ref={area} aria-label={label} value={value} readOnly={set === undefined} wrap="off" spellCheck={false} autoCapitalize="off" autoCorrect="off"
         rows={Math.min(32, Math.max(14, count + 1))} onScroll={scroll} onChange={(event) => set?.(event.currentTarget.value)} aria-invalid={fault !== undefined || undefined} />

@@ -6,11 +6,13 @@ import { writePolaris } from '../../api/polaris'
 import { Dialog } from '../../ui/dialog'
 import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
+import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, StateBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { TextEditor } from './editor'
 import { type ConfigFile, type FileName, inForce, type Release, secondsOf, useFile, useForgetConfig, useRelease, useReleases, useWatchers } from './queries'
+import { Lock } from './lock'
 import { ReleaseForm } from './release-form'
 import { Releases } from './releases'
 import { FORMATS, lineOf } from './tree'
@@ -68,7 +70,7 @@ function Editor({ file, stored, releases, tab, show, gone }: EditorProps) {
         <Group gap="xs">
           <Text component="h2" fw={600} size="lg" m={0} className="wrap">{file.name}</Text>
           <ReleaseState stored={stored} all={all} gray={gray} />
-          {stored.encrypted && <Badge variant="light" color="grape" tt="none" title={say.encryptHelp}>🔒 {say.encrypted}</Badge>}
+          {stored.encrypted && <Badge variant="light" color="grape" tt="none" title={say.encryptHelp} leftSection={<Lock />}>{say.encrypted}</Badge>}
         </Group>
         <Group gap="xs">
           <Button size="xs" color="red" variant="subtle" disabled={refused !== undefined} title={refused} onClick={() => setDeleting(true)}>{words.remove}</Button>
@@ -77,7 +79,7 @@ function Editor({ file, stored, releases, tab, show, gone }: EditorProps) {
         </Group>
       </Group>
       {error !== undefined && <ErrorBox error={error} />}
-      <SegmentedControl size="xs" className="start" aria-label={words.view} value={tab ?? 'content'} data={pages} onChange={(value) => show(value === 'content' ? undefined : (value as FileTab))} />
+      <Scroll><SegmentedControl size="xs" aria-label={words.view} value={tab ?? 'content'} data={pages} onChange={(value) => show(value === 'content' ? undefined : (value as FileTab))} /></Scroll>
       {tab === undefined && (
         <>
           <TextEditor label={say.content} value={content} set={refused === undefined ? (text) => { setContent(text); setFault(undefined) } : undefined} fault={fault} />

@@ -10,6 +10,7 @@ import '../../ui/registry.css'
 import { useWords } from '../../words/words'
 import { OpenFile } from './file'
 import { ImportForm } from './import-form'
+import { Lock } from './lock'
 import { NewFile } from './new-file'
 import { type ConfigFile, useFiles } from './queries'
 import { type Folder, treeOf } from './tree'
@@ -87,7 +88,7 @@ function Branch({ folder, current, isOpen, open }: BranchProps) {
       {folder.files.map(({ label, file }) => (
         <li key={file.name}>
           <button type="button" className="treefile" aria-current={file.name === current ? 'page' : undefined} onClick={() => open(file.name)}>
-            <span className="grow">{label}{file.encrypted && <span title={words.files.encrypted} aria-label={words.files.encrypted} role="img"> 🔒</span>}</span>
+            <span className="grow">{label}{file.encrypted && <> <Lock label={words.files.encrypted} /></>}</span>
             <span className={`treestate ${state(file)}`} title={words.files.states[state(file)]} aria-label={words.files.states[state(file)]} role="img">{{ pending: '▲', gray: '◐', released: '●' }[state(file)]}</span>
           </button>
         </li>

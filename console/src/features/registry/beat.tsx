@@ -48,5 +48,5 @@ export function CheckedBy({ instance, now }: { instance: RegistryInstance; now: 
 /** The first metadata of an instance; all of them are its title. */
 export function Chips({ metadata }: { metadata: Record<string, string> }) {
   const all = Object.entries(metadata).map(([name, value]) => `${name}=${value}`)
-  return <span title={all.join('\n')}>{all.slice(0, 3).map((one) => <span key={one} className="chip">{one}</span>)}{all.length > 3 && <Text span size="xs" c="dimmed">+{all.length - 3}</Text>}</span>
+  return <span title={all.join('\n')}>{all.slice(0, 2).map((one) => <span key={one} className="chip">{one}</span>)}{all.length > 2 && <Text span size="xs" c="dimmed">+{all.length - 2}</Text>}</span>
 }

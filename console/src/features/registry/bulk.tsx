@@ -17,6 +17,15 @@ export type Deed = 'isolate' | 'rejoin' | 'weight' | 'remove'
 const WEIGHT_MAX = 65_535
 const PATH = '/registry/v1/instances'
 
+/** Number of instances of a service that get traffic: the page shows some of the instances, and this is about all of them. */
+export const useServing = (namespace: string, service: string) =>
+  useQuery({
+    queryKey: ['instances', 'serving', namespace, service],
+    staleTime: 0,
+    refetchInterval: 5000,
+    queryFn: ({ signal }) => json<{ total: number }>(`${PATH}${query({ namespace, service, healthy: 'true', isolated: 'false', page_size: 1 })}`, { signal }),
+  })
+
 interface Props { deed: Deed; chosen: RegistryInstance[]; namespace: string; service: string; close: () => void; done: () => void }
 
 export function Bulk({ deed, chosen, namespace, service, close, done }: Props) {
@@ -26,12 +35,7 @@ export function Bulk({ deed, chosen, namespace, service, close, done }: Props) {
   const [typed, setTyped] = useState('')
   const [error, setError] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
-  // The page shows some of the instances; what is left is a question about all of them.
-  const serving = useQuery({
-    queryKey: ['instances', 'serving', namespace, service],
-    staleTime: 0,
-    queryFn: ({ signal }) => json<{ total: number }>(`${PATH}${query({ namespace, service, healthy: 'true', isolated: 'false', page_size: 1 })}`, { signal }),
-  })
+  const serving = useServing(namespace, service)
   const isHeavy = Number.isInteger(Number(weight)) && weight.trim() !== '' && Number(weight) >= 0 && Number(weight) <= WEIGHT_MAX
   const takesAway = deed === 'isolate' || deed === 'remove' || (deed === 'weight' && Number(weight) === 0)
   const gone = chosen.filter((one) => one.healthy && !one.isolated).length
@@ -62,7 +66,7 @@ export function Bulk({ deed, chosen, namespace, service, close, done }: Props) {
           {error !== undefined && <ErrorBox error={error} />}
           {chosen.length > 1 && <Text size="sm" className="mono">{chosen.slice(0, 10).map((one) => `${one.host}:${one.port}`).join(', ')}{chosen.length > 10 && ` … ${chosen.length}`}</Text>}
           {deed === 'weight' && <TextInput data-autofocus label={words.weight} description={words.weightHelp} inputMode="numeric" value={weight} error={isHeavy ? undefined : words.weightFault(WEIGHT_MAX)} onChange={(event) => setWeight(event.currentTarget.value)} />}
-          {takesAway && left !== undefined && <Text size="sm">{words.bulkLeft(Math.max(0, left))}{deed === 'isolate' && ` ${words.naming.isolationStays}`}{deed === 'remove' && ` ${words.naming.deregisterHelp}`}</Text>}
+          {takesAway && left !== undefined && <Text size="sm">{!isLast && words.bulkLeft(Math.max(0, left))}{deed === 'isolate' && ` ${words.naming.isolationStays}`}{deed === 'remove' && ` ${words.naming.deregisterHelp}`}</Text>}
           {isLast && <TextInput data-autofocus={deed !== 'weight' || undefined} label={words.isolateLast} placeholder={service} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />}
           <Group justify="space-between">
             {deed === 'remove' ? <span /> : <CopyButton label={words.copyCurl} text={() => `curl -X PATCH ${quoted(location.origin + PATH)} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(body)}`} />}

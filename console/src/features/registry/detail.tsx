@@ -8,6 +8,7 @@ import type { RegistryInstance } from '../../api/types'
 import '../../ui/registry.css'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
+import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 import { Aliases } from './aliases'
 import { Events } from './events'
@@ -16,7 +17,7 @@ import { useRefusal } from '../../ui/permission'
 import { Pager } from '../../ui/pager'
 import { SortHead } from '../../ui/sort'
 import { CheckedBy, Chips, InstanceState, useNow } from './beat'
-import { Bulk, type Deed } from './bulk'
+import { Bulk, type Deed, useServing } from './bulk'
 import { Removal } from './namespace'
 import { type ServiceDetails, ServiceForm, servicePath } from './service-form'
 
@@ -33,6 +34,8 @@ export function RegistryService() {
   const [edited, edit] = useState<RegistryInstance | 'new'>()
   const [about, setAbout] = useState<'edit' | 'delete'>()
   const now = useNow()
+  // Known before a dialog asks for it.
+  useServing(namespace, service)
   const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set())
   const [bulk, setBulk] = useState<{ deed: Deed; chosen: RegistryInstance[] }>()
   const found = useQuery({
@@ -58,7 +61,7 @@ export function RegistryService() {
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
-      <ScreenHead title={service} note={data && words.instancesHealthy(rows.filter((it) => it.healthy && !it.isolated).length, data.total)}>
+      <ScreenHead title={service} note={data && summaryOf(rows, words)}>
         <Button component={Link} to="/registry/rules" search={{ service } as never} size="xs" variant="default">{words.rules}</Button>
         <Button size="xs" variant="default" disabled={refused !== undefined || details.data === undefined} title={refused} onClick={() => setAbout('delete')}>{words.remove}</Button>
         <Button size="xs" variant="default" disabled={refused !== undefined || details.data === undefined} title={refused} onClick={() => setAbout('edit')}>{words.edit}</Button>
@@ -118,4 +121,10 @@ export function RegistryService() {
       {about === 'delete' && <Removal name={service} path={servicePath(namespace, service)} help={words.naming.deleteServiceHelp(data?.total ?? 0)} close={() => setAbout(undefined)} done={() => void leave({ to: '/registry' })} />}
     </>
   )
+}
+
+/** How many of the shown instances are in which state; those that nothing checks are none of the healthy ones. */
+function summaryOf(rows: readonly RegistryInstance[], words: Words): string {
+  const number = (fits: (one: RegistryInstance) => boolean) => rows.filter(fits).length
+  return words.naming.summary(number((one) => one.healthy && one.ttl_seconds !== null), number((one) => one.healthy && one.ttl_seconds === null), number((one) => !one.healthy), number((one) => one.isolated))
 }

@@ -87,7 +87,7 @@ export function RegistryRules() {
               {data.list.map((rule) => (
                 <Table.Tr key={`${rule.kind}/${rule.id}`}>
                   <Table.Td data-label={words.on}>{hasSwitch(rule.kind) ? <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} /> : <Text size="sm" c="dimmed">{words.naming.alwaysOn}</Text>}</Table.Td>
-                  <Table.Td data-label={words.ruleSays}><div className="grow"><p className="rulesays">{sentencesOf(rule.kind, rule.rule, words).join(' ') || words.naming.saysNothing}</p><Anchor size="sm" component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor></div></Table.Td>
+                  <Table.Td data-label={words.ruleSays} className="whole-row"><div><p className="rulesays">{sentencesOf(rule.kind, rule.rule, words).join(' ') || words.naming.saysNothing}</p><Anchor size="sm" component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor></div></Table.Td>
                   <Table.Td data-label={words.kind}>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
                   <Table.Td data-label={words.naming.order}><Order rule={rule} refused={refused} set={(order) => void reorder(rule, order)} /></Table.Td>
                   <Table.Td data-label={words.namespace} className="mono">{rule.namespace}</Table.Td>

@@ -149,8 +149,10 @@ fn config_objects(command: &ConfigCommand) -> Vec<Touched> {
 fn identity_objects(command: &IdentityCommand) -> Vec<Touched> {
     match command {
         IdentityCommand::Write(writes) => {
-            let objects = writes.iter().map(|write| match write {
-                IdentityWrite::Create(object) | IdentityWrite::Replace(object) => object,
+            let objects = writes.iter().filter_map(|write| match write {
+                // It comes with its user or group.
+                IdentityWrite::Create(IdentityObject::Policy(policy)) if policy.is_default => None,
+                IdentityWrite::Create(object) | IdentityWrite::Replace(object) => Some(object),
             });
             objects.map(|it| Touched::Identity(it.kind(), Arc::clone(&it.head().id))).collect()
         }

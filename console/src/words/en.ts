@@ -612,7 +612,7 @@ export const en = {
     secrets: 'A secret says where values are kept that objects only refer to, as $secret://vault/1/path/field. This gateway keeps it for those it shares its store with, and itself reads $env:// alone.',
   },
   naming: {
-    services: 'Services', namespaces: 'Namespaces', newService: 'New service', newNamespace: 'New namespace', business: 'Business', department: 'Department',
+    services: 'Services', namespaces: 'Namespaces', create: 'Create', newService: 'New service', newNamespace: 'New namespace', business: 'Business', department: 'Department',
     checkedBy: 'Last heartbeat', notChecked: 'not checked', unchecked: 'nothing checks it',
     uncheckedHelp: 'Without an interval between heartbeats, the registry never learns that it is down. It keeps the state that was set.',
     beat: (age: number, ttl: number) => `${number(age)} s ago of ${number(ttl)}`,

@@ -599,7 +599,7 @@ export const zh: Words = {
     secrets: '机密说明对象所引用的值保存在何处，例如 $secret://vault/1/path/field。本网关为共享存储的其他网关保存它，自身只读取 $env://。',
   },
   naming: {
-    services: '服务', namespaces: '命名空间', newService: '新建服务', newNamespace: '新建命名空间', business: '业务', department: '部门',
+    services: '服务', namespaces: '命名空间', create: '创建', newService: '新建服务', newNamespace: '新建命名空间', business: '业务', department: '部门',
     checkedBy: '上次心跳', notChecked: '未检查', unchecked: '没有任何检查',
     uncheckedHelp: '未设置心跳间隔时，注册中心无法得知实例已宕机，只保留设置的状态。',
     beat: (age, ttl) => `${number(age)} 秒前（间隔 ${number(ttl)} 秒）`,

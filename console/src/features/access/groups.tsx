@@ -97,7 +97,7 @@ function GroupForm({ group, close }: { group?: UserGroup; close: () => void }) {
           <TextInput label={words.name} required disabled={group !== undefined} data-autofocus={group === undefined || undefined} value={name} onChange={(event) => setName(event.currentTarget.value)} />
           <TextInput label={words.comment} value={comment} onChange={(event) => setComment(event.currentTarget.value)} />
           {users.data && <Choose label={say.members} all={users.data.list.filter((user) => user.user_type !== 'main')} chosen={chosen} set={choose} />}
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === ''}>{group ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === ''}>{group ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

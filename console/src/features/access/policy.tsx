@@ -81,7 +81,7 @@ export function PolicyForm({ policy, close }: { policy?: Policy; close: () => vo
               <Group><Button size="xs" variant="default" onClick={() => set({ lines: [...draft.lines, { kind: 'services', text: '' }] })}>{say.addObject}</Button><Text size="xs" c="dimmed">{say.objectsHelp}</Text></Group>
             </Stack>
           </fieldset>
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={!isComplete}>{policy ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={!isComplete}>{policy ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

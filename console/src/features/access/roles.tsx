@@ -81,7 +81,7 @@ function RoleForm({ role, close }: { role?: Role; close: () => void }) {
           <TextInput label={words.comment} value={comment} onChange={(event) => setComment(event.currentTarget.value)} />
           {users.data && <Choose label={say.tabs.users} all={users.data.list.filter((user) => user.user_type !== 'main')} chosen={people} set={setPeople} />}
           {groups.data && <Choose label={say.tabs.groups} all={groups.data.list} chosen={teams} set={setTeams} />}
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === ''}>{role ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === ''}>{role ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

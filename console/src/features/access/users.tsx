@@ -117,7 +117,7 @@ function NewUser({ close }: { close: () => void }) {
             <TextInput label={words.comment} value={comment} onChange={(event) => setComment(event.currentTarget.value)} />
           </SimpleGrid>
           {groups.data && groups.data.list.length > 0 && <Choose label={say.tabs.groups} all={groups.data.list} chosen={chosen} set={choose} />}
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === '' || password === ''}>{words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === '' || password === ''}>{words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

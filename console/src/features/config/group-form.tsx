@@ -51,7 +51,7 @@ export function GroupForm({ group, close }: { group?: ConfigGroup; close: () => 
             <TextInput label={words.naming.business} value={business} onChange={(event) => setBusiness(event.currentTarget.value)} />
             <TextInput label={words.naming.department} value={department} onChange={(event) => setDepartment(event.currentTarget.value)} />
           </SimpleGrid>
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === '' || namespace === ''}>{group ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === '' || namespace === ''}>{group ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

@@ -41,7 +41,7 @@ export function NewFile({ namespace, group, close, done }: { namespace: string; 
           <NativeSelect label={say.format} value={format} data={[...FORMATS]} onChange={(event) => setFormat(event.currentTarget.value)} />
           <TextInput label={words.comment} value={comment} onChange={(event) => setComment(event.currentTarget.value)} />
           <Checkbox label={say.encrypt} description={say.encryptHelp} checked={encrypted} onChange={(event) => setEncrypted(event.currentTarget.checked)} />
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === ''}>{words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" loading={isBusy} disabled={name === ''}>{words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

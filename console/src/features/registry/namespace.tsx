@@ -104,7 +104,7 @@ export function NamespaceForm({ namespace, close }: { namespace?: Namespace; clo
           <TextInput label={words.comment} value={comment} onChange={(event) => setComment(event.currentTarget.value)} />
           <TextInput label={words.aliasOwners} value={owners} onChange={(event) => setOwners(event.currentTarget.value)} />
           <Textarea label={words.metadata} description={words.metadataHelp} autosize minRows={2} maxRows={8} spellCheck={false} value={metadata} error={table === undefined ? words.metadataFault : undefined} onChange={(event) => setMetadata(event.currentTarget.value)} />
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === '' || table === undefined}>{namespace ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === '' || table === undefined}>{namespace ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

@@ -56,7 +56,7 @@ export function ServiceForm({ service, close }: { service?: ServiceDetails; clos
             {field('department', say.department)}
           </SimpleGrid>
           <Textarea label={words.metadata} description={words.metadataHelp} autosize minRows={2} maxRows={8} spellCheck={false} value={metadata} error={table === undefined ? words.metadataFault : undefined} onChange={(event) => setMetadata(event.currentTarget.value)} />
-          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === '' || namespace === '' || table === undefined}>{service ? words.save : words.create}</Button></Group>
+          <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button type="submit" disabled={name === '' || namespace === '' || table === undefined}>{service ? words.save : words.naming.create}</Button></Group>
         </Stack>
       </form>
     </Dialog>

@@ -4,6 +4,7 @@
 //! groups call with their own token, and their policies decide. Holders of configured keys act as
 //! the account of the registry, as far as the role of the key allows.
 
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -59,7 +60,7 @@ where
     let call = DialectCall {
         method: call.method.clone(),
         target: target(call, rest),
-        content_type: call.headers.get(hyper::header::CONTENT_TYPE).cloned(),
+        content_type: Some(content_type(call)),
         body: body::read(body, BODY_BYTES_MAX).await?,
         peer: call.peer,
         caller,
@@ -115,6 +116,14 @@ fn target(call: &Call, rest: &[String]) -> String {
     let pairs = pairs.map(|(name, value)| format!("{}={}", encode(&name), encode(&value)));
     let query = pairs.collect::<Vec<_>>().join("&");
     if query.is_empty() { path } else { format!("{path}?{query}") }
+}
+
+/// Returns the content type of a call: that of a form, and otherwise JSON, whatever the caller says,
+/// as everywhere in the Admin API.
+fn content_type(call: &Call) -> HeaderValue {
+    let form =
+        call.headers.get(CONTENT_TYPE).filter(|kind| kind.as_bytes().starts_with(b"multipart/"));
+    form.cloned().unwrap_or(HeaderValue::from_static("application/json"))
 }
 
 fn reply(answer: DialectAnswer, sight: Sight) -> Reply {

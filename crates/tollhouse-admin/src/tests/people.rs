@@ -145,6 +145,6 @@ async fn calls_of_polaris_reach_the_registry_with_the_callers_own_token() {
     let body = answer.json();
     assert_eq!(body["call"], "GET /config/v1/configfiles/by-group?group=a%26b");
     assert_eq!((&body["caller"], &body["way"]), (&json!("token of mary"), &json!("api")));
-    assert_eq!(send(KEY).await.json()["caller"], "key admin");
+    assert_eq!(send(ADMIN).await.json()["caller"], "key admin");
     assert_eq!(send("stranger").await.status, 401);
 }

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_line_of_the_file() {
         for (format, content, line) in [
-            ("yaml", "a: 1\n---\nb: 2\nc: [\n", "line 5"),
+            ("yaml", "a: 1\n---\nb: 2\nc: [\n", "line 4"),
             ("yaml", "a: 1\nb: c: d\n", "line 2"),
             ("json", "{\n\"a\": 1,\n}", "line 3"),
         ] {

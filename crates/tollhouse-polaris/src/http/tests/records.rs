@@ -133,6 +133,7 @@ async fn a_watch_ends_when_its_caller_loses_the_right() {
             assert_eq!(watchers["watchers"][0], json!({"client": "10.0.0.7", "version": 0}));
             break;
         }
+        assert!(!watching.is_finished(), "the caller has the right");
         tokio::task::yield_now().await;
     }
     // Another change of rights leaves the watch as it is.

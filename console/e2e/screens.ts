@@ -28,6 +28,7 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
   for (const port of [1, 2]) await gateway.call('POST', '/registry/v1/instances', { service: 'any-orders', host: '10.9.0.1', port, healthy: port === 1 })
   const polaris = (method: string, path: string, body: object) => gateway.call(method, `/registry/v1/polaris/${path}`, body)
   const file = { namespace: 'default', group: 'any-files', name: 'any/any.yaml' }
+  await polaris('POST', 'config/v1/configfilegroups', { namespace: 'default', name: file.group, comment: 'any' })
   await polaris('POST', 'config/v1/configfiles', { ...file, content: 'any: 1\n', format: 'yaml', tags: [{ key: 'any', value: 'any' }] })
   await polaris('POST', 'config/v1/configfiles/release', { ...file, file_name: file.name, release_name: 'any' })
   await polaris('POST', 'core/v1/users', [{ name: 'any-user', password: 'any password' }])

@@ -663,7 +663,7 @@ export const zh: Words = {
     builtIn: '启动文件中的账号，可以执行任何操作。', own: '默认', ownOf: (name) => `${name} 自身的策略`, ownPolicies: (n) => `${number(n)} 个单个用户或用户组自身的策略`,
     allows: '允许', forbids: '禁止', effect: '效果', allow: '可以', deny: '不可以', what: '调用', calls: '调用名称', callsHelp: '以逗号分隔；* 可在开头或结尾代表任意文本。',
     reaches: { read: '读取', change: '读取和修改', some: '仅特定调用' }, deeds: { read: '读取', change: '读取和修改' }, deniedDeeds: { read: '读取', change: '读取或修改' }, call: (calls) => `调用 ${new Intl.ListFormat('zh').format(calls)} 于`,
-    objects: '对象', kindOfObject: '对象类型', addObject: '添加对象', objectsHelp: '结尾的 * 包含所有以此开头的名称；单独的 * 包含全部。',
+    objects: '对象', kindOfObject: '对象类型', addObject: '添加对象', objectsHelp: '结尾的 * 包含所有以此开头的名称；单独的 * 包含所有已存在的对象。',
     kinds: { namespaces: '命名空间', services: '服务', config_groups: '配置分组', gateway: '网关对象', route_rules: '路由规则', ratelimit_rules: '限流规则', circuitbreaker_rules: '熔断规则', faultdetect_rules: '探测规则', lane_rules: '泳道', users: '用户', user_groups: '用户组', roles: '角色', auth_policies: '策略' },
     examples: { namespaces: 'default', services: 'default/orders 或 default/*', config_groups: 'default/orders 或 default/*', gateway: 'routes/team-a-*', route_rules: '*', ratelimit_rules: '*', circuitbreaker_rules: '*', faultdetect_rules: '*', lane_rules: '*', users: '*', user_groups: '*', roles: '*', auth_policies: '*' },
     who: (names) => (names.length === 0 ? '无人' : new Intl.ListFormat('zh').format(names)),

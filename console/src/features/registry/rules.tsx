@@ -1,7 +1,7 @@
 /** All governance rules: searched, ordered and switched; what one says in a sentence. */
 import { Anchor, Button, Group, NativeSelect, Switch, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call, json, query } from '../../api/client'
 import { setAt } from '../../lib/pointer'
@@ -28,6 +28,7 @@ export function RegistryRules() {
   const search = api.useSearch()
   const { kind, service, q, page = 1, sort } = search
   const navigate = api.useNavigate()
+  const go = useNavigate()
   const [refusal, setRefusal] = useState<unknown>()
   const found = useQuery({
     queryKey: ['rules', search],
@@ -92,7 +93,7 @@ export function RegistryRules() {
                   <Table.Td data-label={words.naming.order}><Order rule={rule} refused={refused} set={(order) => void reorder(rule, order)} /></Table.Td>
                   <Table.Td data-label={words.namespace} className="mono">{rule.namespace}</Table.Td>
                   <Table.Td data-label={words.changed} className="nowrap"><Text size="sm" c="dimmed"><Time at={rule.update_time} /></Text></Table.Td>
-                  <Table.Td><Button size="compact-xs" variant="default" component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`} aria-label={`${words.edit} ${rule.name || rule.id}`}>{words.edit}</Button></Table.Td>
+                  <Table.Td><Button size="compact-xs" variant="default" onClick={() => void go({ to: `/registry/rules/${rule.kind}/${segmentOf(rule.id)}` })} aria-label={`${words.edit} ${rule.name || rule.id}`}>{words.edit}</Button></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>

@@ -105,7 +105,7 @@ async fn a_watch_ends_when_its_caller_loses_the_right() {
     let id = created["responses"][0]["user"]["id"].as_str().expect("an id").to_owned();
     let policy = json!({
         "name": "readers", "action": "ALLOW", "principals": {"users": [{"id": id}]},
-        "resources": {"config_groups": [{"id": "*"}]}, "functions": ["*"],
+        "resources": {"config_groups": [{"id": "ns/*"}]}, "functions": ["*"],
     });
     let created = server.post("/core/v1/auth/strategy", &policy).await.json();
     let policy = created["authStrategy"]["id"].as_str().expect("an id").to_owned();

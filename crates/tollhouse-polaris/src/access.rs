@@ -88,8 +88,8 @@ impl Access {
         Self { console, client, configured, account, client_token, rehearsal: Arc::default() }
     }
 
-    /// Returns the access for a door that lets nobody in without a right, whatever the gates of the
-    /// registry's listeners are.
+    /// Returns the access for a door that requires rights, whatever the gates of the registry's
+    /// listeners are.
     #[must_use]
     pub fn locked(&self) -> Self {
         Self { console: Gate::Locked, client: Gate::Locked, ..self.clone() }

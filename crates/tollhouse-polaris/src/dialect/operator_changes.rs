@@ -8,7 +8,7 @@ use tollhouse_registry::config::{ConfigCommand, ConfigFileKey, ConfigFileView, C
 use tollhouse_registry::identity::{
     IdentityCommand, IdentityKind, IdentityObject, IdentityWrite, Policy, Principal,
 };
-use tollhouse_registry::{Command, Metadata, Outcome, RuleKind, ServiceKey, State};
+use tollhouse_registry::{Command, Metadata, Outcome, Refusal, RuleKind, ServiceKey, State};
 
 use super::config::messages::{DATA_KEY_TAG, is_encrypted};
 use super::{Caller, Dialect, Entrance};
@@ -57,11 +57,23 @@ enum Touched {
 }
 
 /// Objects of a command with their state before it.
-pub(crate) struct Before(Vec<(Touched, String, Option<Value>)>);
+struct Before(Vec<(Touched, String, Option<Value>)>);
 
 impl Dialect {
+    /// Executes a command of an operator, and records what it changes.
+    pub(crate) async fn submit_recorded(
+        &self,
+        caller: &Caller<'_>,
+        command: Command,
+    ) -> Result<Outcome, Refusal> {
+        let before = self.before(&command);
+        let outcome = self.registry.submit(command).await?;
+        self.record(caller, before, &outcome);
+        Ok(outcome)
+    }
+
     /// Reads the objects that a command is about to change.
-    pub(crate) fn before(&self, command: &Command) -> Option<Before> {
+    fn before(&self, command: &Command) -> Option<Before> {
         self.changes.as_ref()?;
         let state = self.registry.state();
         let objects = touched(command).into_iter().take(OBJECTS_MAX).map(|it| {
@@ -72,7 +84,7 @@ impl Dialect {
     }
 
     /// Records what a successful command has changed.
-    pub(crate) fn record(&self, caller: &Caller<'_>, before: Option<Before>, outcome: &Outcome) {
+    fn record(&self, caller: &Caller<'_>, before: Option<Before>, outcome: &Outcome) {
         let (Some(sink), Some(Before(mut objects))) = (&self.changes, before) else { return };
         // The registry gives new rules their ids.
         if let Outcome::Rule(rule) = outcome {

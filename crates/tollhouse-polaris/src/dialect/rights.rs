@@ -155,18 +155,6 @@ impl Dialect {
         Ok(outcome)
     }
 
-    /// Executes a command of an operator, and records what it changes.
-    pub(crate) async fn submit_recorded(
-        &self,
-        caller: &Caller<'_>,
-        command: Command,
-    ) -> Result<Outcome, tollhouse_registry::Refusal> {
-        let before = self.before(&command);
-        let outcome = self.registry.submit(command).await?;
-        self.record(caller, before, &outcome);
-        Ok(outcome)
-    }
-
     /// Adds a created object to the default policy of its creator.
     async fn grant(&self, owner: Principal, outcome: &Outcome) -> Result<(), Failure> {
         use tollhouse_registry::config::ConfigOutcome;

@@ -39,7 +39,7 @@ export function Users({ refused }: { refused: string | undefined }) {
             <Table.Tbody>
               {list.map((user) => (
                 <Table.Tr key={user.id}>
-                  <Table.Td data-label={words.name}><Text fw={600} size="sm">{user.name}</Text>{user.user_type === 'main' && <Text size="xs" c="dimmed">{say.builtIn}</Text>}{user.email && <Text size="xs" c="dimmed">{user.email}</Text>}</Table.Td>
+                  <Table.Td data-label={words.name}><div><Text fw={600} size="sm">{user.name}</Text>{user.user_type === 'main' && <Text size="xs" c="dimmed">{say.builtIn}</Text>}{user.email && <Text size="xs" c="dimmed">{user.email}</Text>}</div></Table.Td>
                   <Table.Td data-label={say.tabs.groups}>{groupsOf(user.id).map((group) => group.name).join(', ') || '–'}</Table.Td>
                   <Table.Td data-label={say.token}><TokenBadge isEnabled={user.token_enable} /></Table.Td>
                   <Table.Td data-label={words.comment}>{user.comment}</Table.Td>

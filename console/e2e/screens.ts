@@ -26,6 +26,16 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
   await put('routes/any-gone', { uri: '/any-gone', upstream })
   await gateway.call('DELETE', '/apisix/admin/routes/any-gone')
   for (const port of [1, 2]) await gateway.call('POST', '/registry/v1/instances', { service: 'any-orders', host: '10.9.0.1', port, healthy: port === 1 })
+  const polaris = (method: string, path: string, body: object) => gateway.call(method, `/registry/v1/polaris/${path}`, body)
+  const file = { namespace: 'default', group: 'any-files', name: 'any/any.yaml' }
+  await polaris('POST', 'config/v1/configfilegroups', { namespace: 'default', name: file.group, comment: 'any' })
+  await polaris('POST', 'config/v1/configfiles', { ...file, content: 'any: 1\n', format: 'yaml', tags: [{ key: 'any', value: 'any' }] })
+  await polaris('POST', 'config/v1/configfiles/release', { ...file, file_name: file.name, release_name: 'any' })
+  await polaris('POST', 'core/v1/users', [{ name: 'any-user', password: 'any password' }])
+  await polaris('POST', 'core/v1/usergroup', { name: 'any-team' })
+  await polaris('POST', 'core/v1/roles', [{ name: 'any-role' }])
+  const team = (await (await gateway.call('GET', '/registry/v1/polaris/core/v1/usergroups')).json()).userGroups[0].id as string
+  await polaris('POST', 'core/v1/auth/strategy', { name: 'any-policy', action: 'ALLOW', principals: { groups: [{ id: team }] }, resources: { config_groups: [{ id: 'any/*' }] }, functions: ['*'] })
   const condition = [{ paramType: 'uri', operator: '=', paramName: '/', paramValue: '/any' }]
   const selector = (await (await gateway.call('POST', '/console/v1/shenyu/selector', { name: 'any', pluginId: '5', handle: JSON.stringify([{ upstreamUrl: gateway.origin }]), selectorConditions: condition })).json()).data as string
   await gateway.call('POST', '/console/v1/shenyu/rule', { name: 'any', selectorId: selector, handle: '{}', ruleConditions: condition })
@@ -40,6 +50,7 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
     '/ui/certificates', '/ui/certificates?q=zzz', '/ui/plugins', '/ui/plugins?q=zzz', '/ui/plugins/limit-count', '/ui/plugins/key-auth',
     '/ui/shenyu/plugin', '/ui/shenyu/selector', '/ui/shenyu/meta-data', '/ui/shenyu/appAuth', `/ui/shenyu/selector/${selector}`, `/ui/shenyu/rule/+?in=${encodeURIComponent(JSON.stringify(selector))}`,
     '/ui/registry', '/ui/registry?q=zzz', '/ui/registry/default/any-orders', '/ui/registry/default/any-orders?tab=events', '/ui/registry/default/any-orders?tab=aliases', '/ui/registry/rules', '/ui/registry/rules/routing/+',
+    '/ui/registry?tab=namespaces', '/ui/config', '/ui/config?in=name&q=any', '/ui/config?in=content&q=any', '/ui/config/default/any-files', ...['', '&tab=difference', '&tab=releases', '&tab=clients'].map((tab) => `/ui/config/default/any-files?file=any%2Fany.yaml${tab}`), '/ui/access', ...['groups', 'roles', 'policies', 'rehearsal'].map((tab) => `/ui/access?tab=${tab}`),
     '/ui/bench', '/ui/bench/compare', '/ui/changes', '/ui/changes?id=zzz', '/ui/changes/import', '/ui/objects/routes?sort=-name&q=plugin:cors', '/ui/registry/rules/rate-limit/+', '/ui/registry/default/any-orders?sort=-weight', `/ui/changes/${rows[0].name}`, '/ui/settings', '/ui/settings?all=true', '/ui/settings?tab=doctor', '/ui/settings?tab=log', '/ui/nothing',
   ]
 }

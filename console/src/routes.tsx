@@ -28,6 +28,11 @@ const editorSearch = (raw: Record<string, unknown>): EditorSearch => ({
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 
 /** `sort` is what a list is ordered by, with a `-` before it for the last first. */
+/** `in` is what files are searched by: the names of groups unless told otherwise. */
+export interface ConfigSearch { q?: string; page?: number; in?: 'group' | 'name' | 'content' | 'tags' }
+export interface ConfigFileSearch { file?: string; tab?: 'difference' | 'releases' | 'clients' }
+export interface AccessSearch { tab?: 'users' | 'groups' | 'roles' | 'policies' | 'rehearsal' }
+export interface ServiceSearch { q?: string; page?: number; sort?: string; tab?: 'namespaces' }
 export interface ObjectSearch { q?: string; page?: number; sort?: string; problem?: boolean }
 /** `in` is the plugin that selectors are of, or the selector that rules are of. */
 export interface ShenyuSearch { q?: string; page?: number; in?: string }
@@ -78,7 +83,7 @@ const nodes = createRoute({
 const registry = createRoute({
   getParentRoute: () => root,
   path: '/registry',
-  validateSearch: list,
+  validateSearch: (raw: Record<string, unknown>): ServiceSearch => ({ q: text(raw.q), page: page(raw.page), sort: text(raw.sort), tab: raw.tab === 'namespaces' ? raw.tab : undefined }),
   component: lazyRouteComponent(() => import('./features/registry/list'), 'RegistryServices'),
   staticData: { places: [{ section: 'registry', title: (words) => words.registryServices, key: 't' }] },
 })
@@ -112,6 +117,33 @@ const rule = createRoute({
   },
   validateSearch: (raw: Record<string, unknown>): EditorSearch => editorSearch(raw),
   component: lazyRouteComponent(() => import('./features/registry/rule'), 'RegistryRule'),
+})
+
+const config = createRoute({
+  getParentRoute: () => root,
+  path: '/config',
+  validateSearch: (raw: Record<string, unknown>): ConfigSearch => ({ q: text(raw.q), page: page(raw.page), in: raw.in === 'name' || raw.in === 'content' || raw.in === 'tags' ? raw.in : undefined }),
+  component: lazyRouteComponent(() => import('./features/config/list'), 'ConfigGroups'),
+  staticData: { places: [{ section: 'registry', title: (words) => words.files.title }] },
+})
+
+const configFiles = createRoute({
+  getParentRoute: () => root,
+  path: '/config/$namespace/$group',
+  params: {
+    parse: ({ namespace, group }: { namespace: string; group: string }) => ({ namespace: nameOf(namespace), group: nameOf(group) }),
+    stringify: ({ namespace, group }: { namespace: string; group: string }) => ({ namespace: segmentOf(namespace), group: segmentOf(group) }),
+  },
+  validateSearch: (raw: Record<string, unknown>): ConfigFileSearch => ({ file: id(raw.file), tab: raw.tab === 'difference' || raw.tab === 'releases' || raw.tab === 'clients' ? raw.tab : undefined }),
+  component: lazyRouteComponent(() => import('./features/config/group'), 'ConfigFiles'),
+})
+
+const access = createRoute({
+  getParentRoute: () => root,
+  path: '/access',
+  validateSearch: (raw: Record<string, unknown>): AccessSearch => ({ tab: raw.tab === 'groups' || raw.tab === 'roles' || raw.tab === 'policies' || raw.tab === 'rehearsal' ? raw.tab : undefined }),
+  component: lazyRouteComponent(() => import('./features/access/screen'), 'Access'),
+  staticData: { places: [{ section: 'manage', title: (words) => words.access.title }] },
 })
 
 const params = {
@@ -252,7 +284,7 @@ const benchCompare = createRoute({
 
 export const router = createRouter({
   routeTree: root.addChildren([
-    overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
+    overview, requests, explain, nodes, registry, registryService, rules, rule, config, configFiles, access, objects, object, editor, create,
     certificates, plugins, plugin, shenyuObjects, shenyuObject, bench, benchRun, benchCompare, changes, importing, change, settings,
   ]),
   basepath: '/ui',

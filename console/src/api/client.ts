@@ -47,13 +47,24 @@ export function whenSignedOut(call: () => void) {
 
 export interface CallOptions {
   method?: string
-  body?: string
+  /** JSON, or a form with files. */
+  body?: string | FormData
   headers?: Record<string, string>
   signal?: AbortSignal
 }
 
 /** Calls the gateway; refusals are errors in the gateway's own words. */
 export async function call(path: string, options: CallOptions = {}): Promise<Answer> {
+  const response = await ask(path, options)
+  return { status: response.status, text: await response.text() }
+}
+
+/** The same, with an answer of bytes, such as an archive. */
+export async function bytes(path: string, options: CallOptions = {}): Promise<Blob> {
+  return (await ask(path, options)).blob()
+}
+
+async function ask(path: string, options: CallOptions): Promise<Response> {
   const { method = 'GET', body, headers, signal } = options
   let response: Response
   try {
@@ -64,7 +75,7 @@ export async function call(path: string, options: CallOptions = {}): Promise<Ans
       credentials: 'same-origin',
       cache: 'no-store',
       // What tells the gateway that its own page asks, and no other website or port.
-      headers: { 'X-Tollhouse-Console': proof(), ...(body ? { 'Content-Type': 'application/json' } : {}), ...headers },
+      headers: { 'X-Tollhouse-Console': proof(), ...(typeof body === 'string' && body !== '' ? { 'Content-Type': 'application/json' } : {}), ...headers },
     })
   } catch (error) {
     if (signal?.aborted) throw error
@@ -72,8 +83,8 @@ export async function call(path: string, options: CallOptions = {}): Promise<Ans
     throw new Unreachable(error instanceof Error ? error.message : String(error))
   }
   note(undefined)
+  if (response.ok) return response
   const text = await response.text()
-  if (response.ok) return { status: response.status, text }
   const words = message(text) || `${response.status} ${response.statusText}`
   if (response.status === 401 && !path.startsWith('/console/v1/login') && words.includes('missing apikey')) onSignedOut()
   throw new ApiError(response.status, words, text)
@@ -89,8 +100,8 @@ function message(text: string): string {
   try {
     const value: unknown = JSON.parse(text)
     if (typeof value !== 'object' || value === null) return ''
-    const { error_msg, description, message } = value as Record<string, unknown>
-    const parts = [error_msg, description, message].filter((part) => part !== undefined)
+    const { error_msg, description, message, info } = value as Record<string, unknown>
+    const parts = [error_msg, description, message, info].filter((part) => part !== undefined)
     return parts.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))).join(': ')
   } catch {
     return text.startsWith('<') ? '' : text.trim()

@@ -177,6 +177,8 @@ export interface RegistryInstance {
   healthy: boolean
   isolated: boolean
   ttl_seconds: number | null
+  /** The last heartbeat since the process started; `null` if none has come. */
+  last_beat?: { at_ms: number; count: number } | null
   metadata: Record<string, string>
 }
 

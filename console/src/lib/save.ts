@@ -1,5 +1,5 @@
 /** Hands a text to the browser to be kept as a file: fetched as the page may, since a link of its own would not say who asks. */
-export function saveAs(name: string, text: string, type = 'application/octet-stream') {
+export function saveAs(name: string, text: BlobPart, type = 'application/octet-stream') {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type }))
   link.download = name

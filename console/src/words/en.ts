@@ -9,6 +9,12 @@ const count = (n: number, one: string, many: string) => `${number(n)} ${isOne(n)
 const span = (minutes: number, isPast: boolean) =>
   isOne(minutes) ? (isPast ? 'this minute' : 'the last minute') : `${isPast ? 'these' : 'the last'} ${number(minutes)} minutes`
 
+/** A sentence that begins with a name keeps the name as it is written. */
+const capital = (text: string) => text.replace(/^(members of|holders of) /, (start) => `${start.charAt(0).toUpperCase()}${start.slice(1)}`)
+
+/** `service a`, `services a and b`, `services a-*`. */
+const kindOf = (names: string[], one: string, many: string) => `${names.length === 1 && !names[0]?.includes('*') ? one : many} ${new Intl.ListFormat('en').format(names)}`
+
 /** Every text of the console. The other languages have this shape, so that a missing text does not compile. */
 export const en = {
   language: 'English',
@@ -685,6 +691,87 @@ export const en = {
   guideRegistryOff: 'The registry is off; set listen.registry_http or listen.registry_grpc.',
   guideMeasure: 'Measure it',
   guideMeasureHelp: 'The built-in load generator reports throughput and percentiles:',
+  naming: {
+    services: 'Services', namespaces: 'Namespaces', create: 'Create', newService: 'New service', newNamespace: 'New namespace', business: 'Business', department: 'Department',
+    checkedBy: 'Last heartbeat', notChecked: 'not checked', unchecked: 'nothing checks it',
+    uncheckedHelp: 'Without an interval between heartbeats, the registry never learns that it is down. It keeps the state that was set.',
+    beat: (age: number, ttl: number) => `${number(age)} s ago of ${number(ttl)}`,
+    noBeat: (ttl: number) => `none yet, expected every ${number(ttl)} s`,
+    beatHelp: (ttl: number) => `The instance sends heartbeats every ${number(ttl)} s. Without one for ${number(3 * ttl)} s it becomes unhealthy.`,
+    summary: (healthy: number, unchecked: number, unhealthy: number, isolated: number) => [`${number(healthy)} healthy`, ...(unchecked > 0 ? [`${number(unchecked)} not checked`] : []), ...(unhealthy > 0 ? [`${number(unhealthy)} unhealthy`] : []), ...(isolated > 0 ? [`${number(isolated)} isolated`] : [])].join(' · '),
+    noInstances: 'No instance is registered yet.', deregister: 'Deregister',
+    deregisterHelp: 'A running instance registers again by itself. To keep traffic away from it, isolate it.',
+    isolationStays: 'Isolation outlives a new registration.',
+    deleteServiceHelp: (n: number) => (n === 0 ? 'The service has no instances.' : `${count(n, 'instance', 'instances')} must be deregistered first.`),
+    deleteNamespaceHelp: (n: number) => (n === 0 ? 'The namespace has no services.' : `${count(n, 'service', 'services')} must be deleted first.`),
+    order: 'Order', orderHelp: 'Rules with smaller numbers come first.', alwaysOn: 'always on', saysNothing: 'Has no effect yet.',
+  },
+  files: {
+    title: 'Configuration files', help: 'Applications read these files and get new releases at once. What you edit is a working copy until you release it.',
+    group: 'Group', files: 'Files', newGroup: 'New group', noGroups: 'There are no groups yet. A group holds the files of one application.',
+    search: 'Search', searchIn: 'Search in', places: { group: 'Groups', name: 'File names', content: 'Contents', tags: 'Tags' },
+    placeHints: { group: 'Name of a group', name: 'Part of a file name', content: 'Text in files, such as a host name', tags: 'tag=value' },
+    foundFiles: (n: number) => count(n, 'file', 'files'),
+    deleteGroupHelp: (n: number) => (n === 0 ? 'The group is empty.' : `${count(n, 'file', 'files')} must be deleted first.`),
+    filesNote: (n: number, pending: number) => `${count(n, 'file', 'files')}${pending > 0 ? ` · ${number(pending)} with unreleased changes` : ''}`,
+    newFile: 'New file', noFiles: 'This group has no files yet.', chooseFile: 'Choose a file.', filterFiles: 'Filter files', cut: (n: number) => `The first ${number(n)} files. Filter by name to find others.`,
+    nameHelp: 'Slashes make folders.', format: 'Format', tags: 'Tags', tagsFault: 'Write tag=value, separated by commas.',
+    encrypt: 'Encrypt the content', encryptHelp: 'Encrypted on disk and on the way to clients, with a key that is never shown.', encrypted: 'encrypted',
+    content: 'Content', difference: 'Unreleased changes', releases: 'Releases', clients: 'Clients',
+    states: { pending: 'unreleased changes', gray: 'gray release', released: 'released' },
+    neverReleased: 'never released', neverReleasedHelp: 'Clients do not have this file yet. A release gives it to them.',
+    releasedAs: (name: string) => `released: ${name}`, grayAs: (name: string) => `gray: ${name}`,
+    differenceHelp: (name: string) => `Changes of the working copy since release ${name}.`,
+    saveFirst: 'Save the file first.', release: 'Release…', releaseTitle: (name: string) => `Release ${name}`,
+    releaseName: 'Release', releaseNameHelp: 'Empty: a name is made from the time.', releaseNameExample: '2026-11-30 larger pool', why: 'Reason', whyHelp: 'Shown in the history.',
+    forWhom: 'Clients', forAll: 'All clients', forSome: 'Only clients with certain labels (gray release)',
+    label: 'Label', match: 'Comparison', value: 'Value', matches: { EXACT: 'is', NOT_EQUALS: 'is not', IN: 'is one of', NOT_IN: 'is none of', REGEX: 'matches', RANGE: 'is in the range' },
+    addLabel: 'Add label', labelsHelp: 'All labels must match. CLIENT_IP is the address of the client.',
+    changesSince: (name: string) => `Changes since release ${name}`, firstRelease: 'First release of this file',
+    releaseToAll: 'Release to all clients', releaseToSome: 'Release to these clients', releaseAnyway: 'Release it anyway', goToLine: (line: number) => `Go to line ${number(line)}`,
+    noReleases: 'This file was never released.', version: 'Version', active: 'in force', gray: 'gray', inactive: 'earlier',
+    rollBack: 'Roll back', rollBackTitle: (name: string) => `Roll back to ${name}?`, rollBackHelp: 'All clients get this content again, at once. The working copy stays as it is.',
+    stopGray: 'Stop gray release', stopGrayTitle: (name: string) => `Stop gray release ${name}?`, stopGrayHelp: 'Its clients get the release of all clients again, at once.',
+    deleteReleaseHelp: 'It can no longer be rolled back to. The history keeps its content.', deleteFileHelp: 'The file and its releases are deleted. Clients keep what they have read until they restart.',
+    events: { normal: 'Released', betaing: 'Gray release', 'cancel-gray': 'Gray release stopped', rollback: 'Rolled back', delete: 'Release deleted', clean: 'File deleted' },
+    whatChanged: 'What changed', client: 'Client', upToDate: 'up to date', hasNone: 'has none', olderVersion: 'older release',
+    clientsHelp: (n: number) => `${count(n, 'client waits', 'clients wait')} for the next release at this gateway.`, noClients: 'No client waits for this file at the moment.',
+    export: 'Export', import: 'Import', importGroup: 'Group', importGroupHelp: 'Empty: each file keeps the group that the archive names.', archive: 'Archive (.zip)', existing: 'Files that exist',
+    handling: { skip: 'Keep the existing file', overwrite: 'Replace the existing file' },
+    imported: { created: 'Created', replaced: 'Replaced', skipped: 'Kept', help: 'Imported files are working copies; release them to give them to clients.' },
+  },
+  access: {
+    title: 'Users and policies', help: 'People and machines with their rights to the registry and the gateway. Their tokens work for clients, this console and the Admin API.',
+    tabs: { users: 'Users', groups: 'Groups', roles: 'Roles', policies: 'Policies', rehearsal: 'Rehearsal' },
+    operatorCannot: 'An operator key may read users and policies, not write them.',
+    filterUsers: 'Name, comment, e-mail', filterPolicies: 'Name, people, objects', cut: (n: number, all: number) => `The first ${number(n)} of ${number(all)}.`,
+    newUser: 'New user', newGroup: 'New group', newRole: 'New role', newPolicy: 'New policy',
+    noUsers: 'There are no users yet. A user has a name, a password for the console and a token for programs.', noGroups: 'There are no groups yet. Policies for a group apply to all its members.', noRoles: 'There are no roles yet. A role names users and groups that policies apply to together.', noPolicies: 'There are no policies yet. Without one, a user may only see and change their own account.',
+    acts: { token: 'Token', password: 'Password', edit: 'Edit', delete: 'Delete' }, members: 'Members', email: 'E-mail', mobile: 'Mobile', password: 'Password', showPassword: 'Show the password', makePassword: 'Generate',
+    passwordTitle: (name: string) => `New password of ${name}`, passwordHelp: 'Passwords are stored as hashes and cannot be shown.',
+    token: 'Token', tokenOn: 'enabled', tokenOff: 'disabled', tokenOf: (name: string) => `Token of ${name}`, tokenOnce: 'Copy it now: this page does not show it again.', tokenTitle: (name: string) => `Token of ${name}`,
+    tokenHelp: 'A disabled token is refused at once, and ends its sessions. A reset makes a new token; the old one stops working at once.', enableToken: 'Enable', disableToken: 'Disable', resetToken: 'Reset token',
+    userMade: (name: string) => `User ${name} was created`, groupMade: (name: string) => `Group ${name} was created`, userNext: 'Next, add a policy so that the user may do something.',
+    deleteUserHelp: 'The user, the token and the memberships are deleted. Programs with the token are refused at once.', deleteGroupHelp: 'Members lose the rights of the group. Programs with its token are refused at once.', deleteRoleHelp: 'Its users and groups lose the rights of the role.', deletePolicyHelp: 'The rights of the policy end at once, also for calls that wait.',
+    builtIn: 'Account of the bootstrap file; it may do everything.', own: 'default', ownOf: (name: string) => `Own policy of ${name}`, ownPolicies: (n: number) => count(n, 'policy of a single user or group', 'policies of single users and groups'),
+    allows: 'allows', forbids: 'forbids', effect: 'Effect', allow: 'May', deny: 'May not', what: 'Calls', calls: 'Names of calls', callsHelp: 'Separated by commas; * stands for anything at the start or the end.',
+    reaches: { read: 'read', change: 'read and change', some: 'certain calls only' }, deeds: { read: 'read', change: 'read and change' }, deniedDeeds: { read: 'read', change: 'read or change' }, call: (calls: string[]) => `call ${new Intl.ListFormat('en').format(calls)} on`,
+    objects: 'Objects', kindOfObject: 'Kind of object', addObject: 'Add object', objectsHelp: '* at the end covers all names that begin so; * alone covers all that exist.',
+    kinds: { namespaces: 'Namespace', services: 'Service', config_groups: 'Configuration group', gateway: 'Gateway object', route_rules: 'Routing rule', ratelimit_rules: 'Rate limit', circuitbreaker_rules: 'Circuit breaker', faultdetect_rules: 'Fault detection', lane_rules: 'Lane', users: 'User', user_groups: 'User group', roles: 'Role', auth_policies: 'Policy' },
+    examples: { namespaces: 'default', services: 'default/orders or default/*', config_groups: 'default/orders or default/*', gateway: 'routes/team-a-*', route_rules: '*', ratelimit_rules: '*', circuitbreaker_rules: '*', faultdetect_rules: '*', lane_rules: '*', users: '*', user_groups: '*', roles: '*', auth_policies: '*' },
+    who: (names: string[]) => (names.length === 0 ? 'Nobody' : capital(new Intl.ListFormat('en').format(names))),
+    membersOf: (name: string) => `members of ${name}`, holdersOf: (name: string) => `holders of role ${name}`, and: (all: string[]) => new Intl.ListFormat('en').format(all),
+    may: (who: string, deed: string, objects: string) => `${who} may ${deed} ${objects}.`, mayNot: (who: string, deed: string, objects: string) => `${who} may not ${deed} ${objects}.`, saysNothing: (who: string) => `${who} may do nothing yet: the policy names no objects.`,
+    every: { namespaces: 'any namespace', services: 'any service', config_groups: 'any configuration group', route_rules: 'any routing rule', ratelimit_rules: 'any rate limit', circuitbreaker_rules: 'any circuit breaker', faultdetect_rules: 'any fault detection', lane_rules: 'any lane', users: 'any user', user_groups: 'any user group', roles: 'any role', auth_policies: 'any policy' },
+    some: {
+      namespaces: (names: string[]) => kindOf(names, 'namespace', 'namespaces'), services: (names: string[]) => kindOf(names, 'service', 'services'), config_groups: (names: string[]) => kindOf(names, 'configuration group', 'configuration groups'), route_rules: (names: string[]) => kindOf(names, 'routing rule', 'routing rules'), ratelimit_rules: (names: string[]) => kindOf(names, 'rate limit', 'rate limits'), circuitbreaker_rules: (names: string[]) => kindOf(names, 'circuit breaker', 'circuit breakers'), faultdetect_rules: (names: string[]) => kindOf(names, 'fault detection', 'fault detections'), lane_rules: (names: string[]) => kindOf(names, 'lane', 'lanes'), users: (names: string[]) => kindOf(names, 'user', 'users'), user_groups: (names: string[]) => kindOf(names, 'user group', 'user groups'), roles: (names: string[]) => kindOf(names, 'role', 'roles'), auth_policies: (names: string[]) => kindOf(names, 'policy', 'policies'),
+    },
+    everyGateway: 'any object of the gateway', someGateway: (names: string[]) => `gateway objects ${new Intl.ListFormat('en').format(names)}`,
+    gateClients: 'Applications', gateConsole: 'Operators', gates: { open: 'no token needed', rehearsed: 'rehearsed', locked: 'enforced' },
+    rehearsalHelp: 'These calls were answered, but would be refused if policies were enforced. Once the list stays empty for a day, enforce them.', rehearsalOff: 'Anybody may call. A rehearsal lists what would be refused, before anything is. Switch it on in the bootstrap file:',
+    rehearsalIsOff: 'The rehearsal is off.', nothingRefused: 'Nothing would have been refused in the last 24 hours.', refusedCount: (callers: number, calls: number) => `${count(calls, 'call', 'calls')} of ${count(callers, 'caller', 'callers')} would have been refused in the last 24 hours.`,
+    caller: 'Caller', callName: 'Call', object: 'Object', times: 'Times', last: 'Last', droppedRefusals: (n: number) => `${count(n, 'more refusal', 'more refusals')} had no room in the list.`,
+  },
 }
 
 export type Words = typeof en

@@ -8,6 +8,7 @@ use tollhouse_store::StoreError;
 
 use crate::auth;
 use crate::call::Call;
+use crate::chronicle;
 use crate::context::{Admin, Parts};
 use crate::dispatch;
 use crate::reply::{Reply, WireResponse};
@@ -36,6 +37,17 @@ impl AdminApi {
         if let Some(registry) = &self.0.parts.registry {
             registry.end_watches();
         }
+    }
+
+    /// Stores the change rows of the registry's own doors as they arrive; never returns.
+    pub(crate) async fn keep_registry_changes(&self) {
+        let changes = self.0.parts.registry.as_ref().map(|registry| registry.changes.clone());
+        while let Some(changes) = &changes
+            && let Some(row) = changes.next().await
+        {
+            chronicle::keep(&self.0, row).await;
+        }
+        std::future::pending().await
     }
 
     /// Returns a response that refuses a request before it is processed.

@@ -77,7 +77,7 @@ pub(crate) fn note(admin: &Admin, call: &Call, reply: &Reply) {
     let actor = match deed {
         AuditDeed::SignIn => signed_in(),
         AuditDeed::RefusedKey => None,
-        _ => auth::caller(options, call).map(|key| key.name.clone()),
+        _ => auth::holder_name(options, call),
     };
     let mut path = format!("/{}", call.whole_segments.join("/"));
     path.truncate(path.floor_char_boundary(PATH_BYTES_MAX));
@@ -117,7 +117,9 @@ fn deed_of(admin: &Admin, call: &Call, reply: &Reply) -> Option<AuditDeed> {
         (["import"], _) if call.arguments.is("dry_run", "true") => None,
         _ if is_read => None,
         // Calls without any key are counted in the metrics, but cause no event.
-        _ if options.key_check == KeyCheck::Required && auth::caller(options, call).is_none() => {
+        _ if options.key_check == KeyCheck::Required
+            && auth::holder_name(options, call).is_none() =>
+        {
             None
         }
         _ => Some(AuditDeed::Write),

@@ -93,7 +93,7 @@ pub(crate) fn check_administrator(options: &Options, call: &Call) -> Result<(), 
     }
 }
 
-fn refusal(description: &str) -> Reply {
+pub(crate) fn refusal(description: &str) -> Reply {
     let body = json!({"error_msg": "failed to check token", "description": description});
     Reply::json(StatusCode::UNAUTHORIZED, &body)
 }
@@ -154,18 +154,41 @@ fn authorise(options: &Options, call: &Call) -> Result<Role, &'static str> {
 }
 
 fn identify<'o>(options: &'o Options, call: &Call) -> Result<Cow<'o, AdminKey>, &'static str> {
-    if let Some(presented) = presented(call) {
-        if let Some(key) = find(&options.keys, presented) {
-            return Ok(Cow::Borrowed(key));
-        }
-        let person = person(options, presented).ok_or("wrong apikey")?;
-        return with_role(options, call, &person);
-    }
-    let sessions = options.sessions.as_ref().ok_or("missing apikey")?;
-    match sessions.holder_of(options, call, now_s()).ok_or("missing apikey")? {
+    match key_holder(options, call)? {
         KeyHolder::Configured(key) => Ok(Cow::Borrowed(key)),
         KeyHolder::Person(person) => with_role(options, call, &person),
     }
+}
+
+fn key_holder<'o>(options: &'o Options, call: &Call) -> Result<KeyHolder<'o>, &'static str> {
+    if let Some(presented) = presented(call) {
+        if let Some(key) = find(&options.keys, presented) {
+            return Ok(KeyHolder::Configured(key));
+        }
+        return person(options, presented).map(KeyHolder::Person).ok_or("wrong apikey");
+    }
+    let sessions = options.sessions.as_ref().ok_or("missing apikey")?;
+    sessions.holder_of(options, call, now_s()).ok_or("missing apikey")
+}
+
+/// Returns the holder of the key or session of a call, whatever the call is allowed to do; `None`
+/// if no key is required.
+///
+/// # Errors
+/// If a key is required and the call has no valid one.
+pub(crate) fn holder<'o>(
+    options: &'o Options,
+    call: &Call,
+) -> Result<Option<KeyHolder<'o>>, Reply> {
+    match options.key_check {
+        KeyCheck::Off => Ok(None),
+        KeyCheck::Required => key_holder(options, call).map(Some).map_err(refusal),
+    }
+}
+
+/// Returns the name of the holder of a call's key or session.
+pub(crate) fn holder_name(options: &Options, call: &Call) -> Option<String> {
+    key_holder(options, call).ok().map(|holder| holder.name().to_owned())
 }
 
 /// Returns the key of a user or group with its role for a call.

@@ -69,7 +69,10 @@ pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };
 pub use plugins_api::{Subsystem, plugin_documents};
-pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
+pub use registry::part::{
+    ChangeQueue, DialectAnswer, DialectCall, DialectCaller, DialectFuture, RegistryDialect,
+    RegistryListeners, RegistryPart,
+};
 pub use serve::serve;
 pub use session::{Encryption, Sessions};
 pub use shenyu::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};

@@ -16,6 +16,7 @@ mod objects;
 pub(crate) mod openapi;
 mod outgoing;
 pub(crate) mod part;
+mod polaris;
 mod refused;
 mod request;
 mod rules;
@@ -42,6 +43,11 @@ pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Rep
 where
     B: RequestBody,
 {
+    if let Some(rest) = call.whole_segments.get(3..)
+        && call.whole_segments[2] == polaris::SEGMENT
+    {
+        return polaris::answer(admin, call, rest, body).await;
+    }
     auth::check_key(&admin.parts.options, call)?;
     let part = part(admin)?;
     let body = body::read(body, BODY_BYTES_MAX).await?;

@@ -41,7 +41,11 @@ pub async fn serve(
         stop.await;
         api.end_watches();
     };
-    tollhouse_web::serve(Listener { socket, tls, limits }, api.clone(), stop).await;
+    let serving = tollhouse_web::serve(Listener { socket, tls, limits }, api.clone(), stop);
+    tokio::select! {
+        () = serving => {}
+        () = api.keep_registry_changes() => {}
+    }
 }
 
 impl Service for AdminApi {

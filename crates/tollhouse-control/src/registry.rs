@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tokio::sync::watch;
-use tollhouse_admin::{RegistryListeners, RegistryPart};
+use tollhouse_admin::{ChangeQueue, RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
@@ -40,7 +40,7 @@ use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
-use crate::registry::dialect::PolarisDialect;
+use crate::registry::dialect::{NotedChanges, PolarisDialect};
 use crate::registry::metrics::{LastMinute, Sources};
 pub use crate::registry::sealing::keyring_path;
 use crate::registry::secrets::RegistrySecrets;
@@ -146,10 +146,17 @@ pub async fn start(
     let (stop_keeping, stopped) = watch::channel(false);
     let keeper = thread("registry", async move || keeper.run(until_stopped(stopped)).await)?;
     let (stop_serving, _) = watch::channel(false);
+    let capacity = Capacity::default();
+    let changes = ChangeQueue::default();
+    let mut dialect = Dialect::new(handle.clone(), Arc::clone(&access)).with_locations(locations(bootstrap));
+    // Only the Admin API takes rows out of the queue.
+    if !bootstrap.listen.admin.is_empty() {
+        dialect = dialect.with_changes(Arc::new(NotedChanges(changes.clone())));
+    }
+    let of_admin = Arc::new(PolarisDialect { api: api_of_admin(&dialect, &access, &capacity) });
     let mut running = RunningRegistry {
-        dialect: Dialect::new(handle.clone(), Arc::clone(&access))
-            .with_locations(locations(bootstrap)),
-        part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
+        dialect,
+        part: RegistryPart::new(handle.clone(), of_admin).noting(changes),
         handle,
         connections: Arc::default(),
         open_connections: grpc::Connections::default(),
@@ -165,7 +172,7 @@ pub async fn start(
         sockets,
         tracer,
     };
-    running.listen(bootstrap, &access, descriptors)?;
+    running.listen(bootstrap, &access, descriptors, &capacity)?;
     running.announce_limiter(bootstrap)?;
     Ok(Some(running))
 }
@@ -217,8 +224,8 @@ impl RunningRegistry {
         bootstrap: &Bootstrap,
         access: &Arc<Access>,
         descriptors: &Descriptors,
+        capacity: &Capacity,
     ) -> anyhow::Result<()> {
-        let capacity = Capacity::default();
         let workers = settings::worker_count(bootstrap.registry.workers);
         let mut inherited = std::mem::take(&mut self.sockets);
         let addresses = &bootstrap.listen.registry_grpc;
@@ -397,6 +404,15 @@ fn locations(bootstrap: &Bootstrap) -> Locations {
         },
     });
     Locations::new(networks.collect())
+}
+
+/// Returns the HTTP API for callers of the Admin API, who need rights whatever the gates of the
+/// registry's listeners are.
+fn api_of_admin(dialect: &Dialect, access: &Access, capacity: &Capacity) -> axum::Router {
+    let access = Arc::new(access.locked());
+    let dialect = dialect.clone().with_access(Arc::clone(&access));
+    let metrics: MetricsPage = Arc::new(String::new);
+    http::router(HttpApi::new(dialect, access, metrics, capacity.clone()))
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -75,6 +75,8 @@ impl fmt::Debug for Account {
 pub struct Access {
     console: Gate,
     client: Gate,
+    /// Gates of the registry's listeners: client and console.
+    configured: [Gate; 2],
     account: Account,
     client_token: String,
     rehearsal: Arc<Rehearsal>,
@@ -82,7 +84,24 @@ pub struct Access {
 
 impl Access {
     pub fn new(console: Gate, client: Gate, account: Account, client_token: String) -> Self {
-        Self { console, client, account, client_token, rehearsal: Arc::default() }
+        let configured = [client, console];
+        Self { console, client, configured, account, client_token, rehearsal: Arc::default() }
+    }
+
+    /// Returns the access for a door that requires rights, whatever the gates of the registry's
+    /// listeners are.
+    #[must_use]
+    pub fn locked(&self) -> Self {
+        Self { console: Gate::Locked, client: Gate::Locked, ..self.clone() }
+    }
+
+    /// Returns the gate of the registry's listeners for a group of calls.
+    pub(crate) fn configured_gate(&self, door: Door) -> Gate {
+        let [client, console] = self.configured;
+        match door {
+            Door::Client => client,
+            Door::Console => console,
+        }
     }
 
     pub(crate) fn gate(&self, door: Door) -> Gate {
@@ -175,7 +194,7 @@ impl Identity {
 
 impl fmt::Debug for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { console, client, account, client_token: _, rehearsal: _ } = self;
+        let Self { console, client, account, configured: _, client_token: _, rehearsal: _ } = self;
         let mut out = out.debug_struct("Access");
         out.field("console", console).field("client", client).field("account", account);
         out.finish()

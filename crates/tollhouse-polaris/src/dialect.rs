@@ -12,6 +12,7 @@ mod heartbeats;
 mod instances;
 mod limiter;
 mod meter;
+mod operator_changes;
 pub(crate) mod rights;
 
 use std::fmt;
@@ -19,13 +20,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tollhouse_registry::{Refusal, Registry};
+use tollhouse_registry::{Refusal, Registry, State};
 
 pub use config::value::config_value;
 pub use discover::HealthFilter;
 pub(crate) use instances::id_of as instance_id_of;
 use meter::Meter;
 pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
+pub use operator_changes::{ChangeSink, OperatorChange};
 
 use crate::access::{Access, Identity};
 use crate::answer::Answer;
@@ -49,6 +51,23 @@ pub struct Dialect {
     locations: Arc<Locations>,
     meter: Arc<Meter>,
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
+    /// Destination of records of changes by operators.
+    changes: Option<Arc<dyn ChangeSink>>,
+}
+
+/// Door of the process through which an operator calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entrance {
+    Api,
+    Console,
+}
+
+/// Operator whom another door of the process has let in, as an extension of a request.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// Name of a key that may do everything; `None` if the token of the call tells who calls.
+    pub account: Option<Arc<str>>,
+    pub entrance: Entrance,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,12 +76,19 @@ pub struct Caller<'a> {
     pub token: Option<&'a str>,
     /// Address of the client, by which gray releases may choose clients.
     pub address: Option<IpAddr>,
+    /// Set by another door of the process, never by the call itself.
+    pub operator: Option<&'a Operator>,
 }
 
 impl<'a> Caller<'a> {
     /// Returns the caller with the token of its message, which takes precedence.
     fn with_token(self, token: Option<&'a str>) -> Self {
         Self { token: token.filter(|token| !token.is_empty()).or(self.token), ..self }
+    }
+
+    /// Returns the name of the key of an operator who may do everything.
+    fn account(&self) -> Option<&'a Arc<str>> {
+        self.operator?.account.as_ref()
     }
 }
 
@@ -80,7 +106,7 @@ impl Dialect {
         let meter: Arc<Meter> = Arc::default();
         let meters = Arc::new(Mutex::new(vec![Arc::clone(&meter)]));
         let (limiter, locations) = Default::default();
-        Self { registry, access, limiter, locations, meter, meters }
+        Self { registry, access, limiter, locations, meter, meters, changes: None }
     }
 
     /// Adds the locations of hosts.
@@ -91,6 +117,18 @@ impl Dialect {
 
     pub(crate) fn locations(&self) -> &Locations {
         &self.locations
+    }
+
+    /// Sends records of changes by operators to `sink`.
+    #[must_use]
+    pub fn with_changes(self, sink: Arc<dyn ChangeSink>) -> Self {
+        Self { changes: Some(sink), ..self }
+    }
+
+    /// Creates a copy with other gates, which shares the counters.
+    #[must_use]
+    pub fn with_access(self, access: Arc<Access>) -> Self {
+        Self { access, ..self }
     }
 
     /// Creates a copy for another thread, with separate counters.
@@ -123,11 +161,24 @@ impl Dialect {
 
     /// Returns the name under which a caller makes changes; empty for a client.
     pub(crate) fn author(&self, caller: &Caller<'_>) -> Box<str> {
-        let identity = self.access.identify(&self.registry.state(), caller.token);
-        match identity {
+        if let Some(name) = caller.account() {
+            return (&**name).into();
+        }
+        match self.identify(&self.registry.state(), caller) {
             Ok(Identity::Account) => self.access.account_name().into(),
             Ok(Identity::Member(member)) => (&*member.name).into(),
             Ok(Identity::Client) | Err(_) => "".into(),
+        }
+    }
+
+    /// Returns who calls.
+    ///
+    /// # Errors
+    /// The code to answer with, if the caller is unknown.
+    pub(crate) fn identify(&self, state: &State, caller: &Caller<'_>) -> Result<Identity, Code> {
+        match caller.account() {
+            Some(_) => Ok(Identity::Account),
+            None => self.access.identify(state, caller.token),
         }
     }
 

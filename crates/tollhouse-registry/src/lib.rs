@@ -64,7 +64,9 @@ pub use listing::InstancePage;
 pub use namespace::{DEFAULT as DEFAULT_NAMESPACE, Namespace, SYSTEM as SYSTEM_NAMESPACE};
 pub use pulse::{LastHeartbeat, Pulse};
 pub use refusal::{Detail, Noun, Refusal};
-pub use registry::{ConfigWatch, HeartbeatOutcome, Registry, Statistics};
+pub use registry::{
+    ConfigWatch, ConfigWatcher, HeartbeatOutcome, Registry, Statistics, WatchedVersion,
+};
 pub use revision::Revision;
 pub use rule::{NameScope, Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};

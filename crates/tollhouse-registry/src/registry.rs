@@ -25,8 +25,8 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::timeline::Timeline;
 
-pub use config_watches::ConfigWatch;
 use config_watches::ConfigWatches;
+pub use config_watches::{ConfigWatch, ConfigWatcher, WatchedVersion};
 pub use heartbeats::HeartbeatOutcome;
 use heartbeats::HeartbeatRouter;
 use queue::RequestQueue;
@@ -181,13 +181,29 @@ impl Registry {
         self.0.clients.count(self.0.clock.now_ms())
     }
 
-    /// Starts to watch configuration files: the watch wakes when the releases in force of one of
-    /// them change. The caller reads the state after this call, so that no change is missed.
+    /// Starts to watch configuration files for a client: the watch wakes when the releases in force
+    /// of one of them change, and when rights change. The caller reads the state after this call,
+    /// so that no change is missed.
     ///
     /// # Errors
     /// If there are too many watches, or too many files in one.
-    pub fn watch_config(&self, files: Vec<ConfigFileKey>) -> Result<ConfigWatch, Refusal> {
-        self.0.config_watches.add(files)
+    pub fn watch_config(
+        &self,
+        client: &str,
+        files: Vec<WatchedVersion>,
+    ) -> Result<ConfigWatch, Refusal> {
+        self.0.config_watches.add(client, files)
+    }
+
+    /// Returns the clients that watch a file at this node, at most `max` of them, and their number.
+    pub fn config_watchers(&self, file: &ConfigFileKey, max: usize) -> (Vec<ConfigWatcher>, usize) {
+        self.0.config_watches.watchers(file, max)
+    }
+
+    /// Returns a number that increases whenever users, groups, roles or policies change. Read it
+    /// before the state.
+    pub fn rights_epoch(&self) -> u64 {
+        self.0.config_watches.rights_epoch()
     }
 
     /// Returns the number of watches on configuration files.

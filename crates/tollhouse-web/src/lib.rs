@@ -13,6 +13,8 @@ mod warning;
 mod website;
 
 pub use client::{Client, ClientError, Server, Session};
-pub use server::{Limits, Listener, Peer, STRANGERS_MAX, Service, serve, until_stopped};
+pub use server::{
+    Limits, Listener, Peer, STRANGERS_MAX, Service, answer_here, serve, until_stopped,
+};
 pub use warning::{WARNING, WARNINGS_MAX, warning_line, warning_value};
 pub use website::host_and_origin;

@@ -95,6 +95,15 @@ impl Service for Router {
     }
 }
 
+/// Answers a request of this process, which arrived at another door. The caller sets the [`Peer`].
+pub async fn answer_here(
+    router: &Router,
+    request: Request<axum::body::Body>,
+) -> Response<axum::body::Body> {
+    let Ok(response) = TowerToHyperService::new(router.clone()).call(request).await;
+    response
+}
+
 /// Serves until `stop` is ready. Requests in progress then have a few seconds to finish.
 pub async fn serve<S: Service>(listener: Listener, service: S, stop: impl Future<Output = ()>) {
     let Listener { socket, tls, limits } = listener;

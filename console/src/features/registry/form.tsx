@@ -9,21 +9,9 @@ import { CopyButton } from '../../ui/copy'
 import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
 import { useWords } from '../../words/words'
+import { lines, pairs } from './pairs'
 
 interface Props { namespace: string; service: string; instance?: RegistryInstance; close: () => void }
-
-/** `a=b` a line, as a table of texts; undefined where a line is none. */
-export function pairs(text: string): Record<string, string> | undefined {
-  const found: Record<string, string> = {}
-  for (const line of text.split('\n').map((it) => it.trim()).filter((it) => it !== '')) {
-    const at = line.indexOf('=')
-    if (at < 1) return undefined
-    found[line.slice(0, at).trim()] = line.slice(at + 1).trim()
-  }
-  return found
-}
-
-const lines = (metadata: Record<string, string>) => Object.entries(metadata).map(([name, value]) => `${name}=${value}`).join('\n')
 
 /** Registers an instance, or changes the one that is there: only what was changed is sent. */
 export function InstanceForm({ namespace, service, instance, close }: Props) {
@@ -83,7 +71,7 @@ export function InstanceForm({ namespace, service, instance, close }: Props) {
           </SimpleGrid>
           <Textarea label={words.metadata} description={words.metadataHelp} autosize minRows={2} maxRows={10} spellCheck={false} value={metadata}
             onChange={(event) => setMetadata(event.currentTarget.value)} error={table === undefined ? words.metadataFault : undefined} />
-          <Checkbox label={words.healthy} checked={healthy} onChange={(event) => setHealthy(event.currentTarget.checked)} />
+          <Checkbox label={words.healthy} description={ttl === '' ? words.naming.uncheckedHelp : undefined} checked={healthy} onChange={(event) => setHealthy(event.currentTarget.checked)} />
           {instance && <Text size="sm" c="dimmed">{words.instanceEditHelp}</Text>}
           <Group justify="space-between">
             <CopyButton label={words.copyCurl} text={() => `curl -X ${method} ${quoted(location.origin + path)} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(body)}`} />

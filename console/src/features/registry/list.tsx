@@ -1,7 +1,8 @@
 /** The services of the registry, with how their instances are. Instances themselves are seen with their service. */
-import { Anchor, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, SegmentedControl, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import { ApiError, json, query } from '../../api/client'
 import type { Counted, RegistryService } from '../../api/types'
 import { useOverview } from '../../api/live'
@@ -11,7 +12,11 @@ import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StateBadge } from '../../ui/states'
 import { SortHead } from '../../ui/sort'
+import { useRefusal } from '../../ui/permission'
+import '../../ui/registry.css'
 import { useWords } from '../../words/words'
+import { NamespaceForm, Namespaces } from './namespace'
+import { ServiceForm } from './service-form'
 
 const api = getRouteApi('/registry')
 const ROWS = 100
@@ -19,10 +24,11 @@ const ROWS = 100
 export function RegistryServices() {
   const words = useWords()
   const search = api.useSearch()
-  const { q, page = 1, sort } = search
+  const { q, page = 1, sort, tab } = search
   const navigate = api.useNavigate()
   const found = useQuery({
     queryKey: ['registry', q, page, sort],
+    enabled: tab === undefined,
     refetchInterval: 5000,
     placeholderData: keepPreviousData,
     queryFn: ({ signal }) => json<{ list: RegistryService[]; total: number }>(`/registry/v1/services${query({ q, sort, page, page_size: ROWS })}`, { signal }),
@@ -31,13 +37,23 @@ export function RegistryServices() {
   const isOff = error instanceof ApiError && error.status === 404
   const turn = (to: number) => void navigate({ search: { ...search, page: to > 1 ? to : undefined } })
   const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, page: undefined, ...change }, replace: true })
+  const refused = useRefusal('registry')
+  const [made, make] = useState<'namespace' | 'service'>()
   const sorting = { sort, choose: (next: string | undefined) => set({ sort: next }) }
   return (
     <>
-      <ScreenHead title={words.registryServices} />
+      <ScreenHead title={words.registryServices}>
+        {!isOff && <Button size="sm" variant="default" disabled={refused !== undefined} title={refused} onClick={() => make('namespace')}>{words.naming.newNamespace}</Button>}
+        {!isOff && <Button size="sm" data-new disabled={refused !== undefined} title={refused} onClick={() => make('service')}>{words.naming.newService}</Button>}
+      </ScreenHead>
       {isOff ? <Empty>{words.registryOff}</Empty> : (
         <>
-          <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterServices} placeholder={words.filterServices} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+          <Group mb="md" gap="sm">
+          <SegmentedControl size="xs" aria-label={words.view} value={tab ?? 'services'} data={[{ value: 'services', label: words.naming.services }, { value: 'namespaces', label: words.naming.namespaces }]}
+            onChange={(value) => void navigate({ search: value === 'namespaces' ? { tab: 'namespaces' } : {}, replace: true })} />
+          <TextInput data-filter className="filterbox" aria-label={words.filterServices} placeholder={words.filterServices} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+          </Group>
+          {tab === 'namespaces' ? <Namespaces q={q} page={page} turn={turn} clear={() => void navigate({ search: { tab } })} refused={refused} /> : <>
           {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
           {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (q || data.total > 0 ? <NoMatch filters={[q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <FirstService />) : (
             <Scroll>
@@ -60,8 +76,11 @@ export function RegistryServices() {
               <Pager page={page} rows={ROWS} shown={data.list.length} total={data.total} turn={turn} />
             </Scroll>
           )}
+          </>}
         </>
       )}
+      {made === 'namespace' && <NamespaceForm close={() => make(undefined)} />}
+      {made === 'service' && <ServiceForm close={() => make(undefined)} />}
     </>
   )
 }

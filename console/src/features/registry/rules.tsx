@@ -1,9 +1,12 @@
 /** All governance rules: searched, ordered and switched; what one says in a sentence. */
 import { Anchor, Button, Group, NativeSelect, Switch, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, call, json, query } from '../../api/client'
+import { setAt } from '../../lib/pointer'
+import { memberText } from '../../lib/json-text'
+import '../../ui/registry.css'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
@@ -25,6 +28,7 @@ export function RegistryRules() {
   const search = api.useSearch()
   const { kind, service, q, page = 1, sort } = search
   const navigate = api.useNavigate()
+  const go = useNavigate()
   const [refusal, setRefusal] = useState<unknown>()
   const found = useQuery({
     queryKey: ['rules', search],
@@ -47,6 +51,17 @@ export function RegistryRules() {
       setRefusal(reason)
     }
   }
+  const reorder = async (rule: Rule, order: number) => {
+    setRefusal(undefined)
+    const path = `/registry/v1/rules/${rule.kind}/${encodeURIComponent(rule.id)}`
+    try {
+      const text = memberText((await call(path)).text, 'rule') ?? '{}'
+      await call(path, { method: 'PUT', body: setAt(text, ['priority'], String(order)) })
+      await client.invalidateQueries({ queryKey: ['rules'] })
+    } catch (reason) {
+      setRefusal(reason)
+    }
+  }
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {words.rules}</Text>
@@ -64,20 +79,21 @@ export function RegistryRules() {
       {isOff ? <Empty>{words.registryOff}</Empty> : found.isError && <ErrorBox error={error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
       {data === undefined ? !found.isError && <Loading /> : data.list.length === 0 ? (isFiltered || data.total > 0 ? <NoMatch filters={[kind && (words.ruleKinds[kind as keyof typeof words.ruleKinds] ?? kind), service, q, data.total > 0 ? `${words.goToPage} ${page}` : undefined]} clear={() => void navigate({ search: { sort } })} /> : <Empty>{words.noRules}</Empty>) : (
         <Scroll>
-          <Table highlightOnHover>
+          <Table highlightOnHover className="cards">
             <Table.Thead><Table.Tr>
-              <SortHead by="name" sorting={sorting}>{words.name}</SortHead><SortHead by="kind" sorting={sorting}>{words.kind}</SortHead><Table.Th className="hide-narrow">{words.ruleSays}</Table.Th>
-              <SortHead by="namespace" sorting={sorting} className="hide-narrow">{words.namespace}</SortHead><SortHead by="changed" sorting={sorting} className="hide-narrow" isNewestFirst>{words.changed}</SortHead><SortHead by="enabled" sorting={sorting}>{words.on}</SortHead>
+              <SortHead by="enabled" sorting={sorting}>{words.on}</SortHead><SortHead by="name" sorting={sorting}>{words.ruleSays}</SortHead><SortHead by="kind" sorting={sorting}>{words.kind}</SortHead>
+              <SortHead by="priority" sorting={sorting}>{words.naming.order}</SortHead><SortHead by="namespace" sorting={sorting}>{words.namespace}</SortHead><SortHead by="changed" sorting={sorting} isNewestFirst>{words.changed}</SortHead><Table.Th><span className="unseen">{words.edit}</span></Table.Th>
             </Table.Tr></Table.Thead>
             <Table.Tbody>
               {data.list.map((rule) => (
                 <Table.Tr key={`${rule.kind}/${rule.id}`}>
-                  <Table.Td><Anchor component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor><Text size="xs" c="dimmed" className="mono">{rule.id}</Text></Table.Td>
-                  <Table.Td>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
-                  <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{sentencesOf(rule.kind, rule.rule, words).join(' ')}</Text></Table.Td>
-                  <Table.Td className="hide-narrow">{rule.namespace}</Table.Td>
-                  <Table.Td className="hide-narrow nowrap"><Text size="sm" c="dimmed"><Time at={rule.update_time} /></Text></Table.Td>
-                  <Table.Td>{hasSwitch(rule.kind) && <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} />}</Table.Td>
+                  <Table.Td data-label={words.on}>{hasSwitch(rule.kind) ? <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} /> : <Text size="sm" c="dimmed">{words.naming.alwaysOn}</Text>}</Table.Td>
+                  <Table.Td data-label={words.ruleSays} className="whole-row"><div><p className="rulesays">{sentencesOf(rule.kind, rule.rule, words).join(' ') || words.naming.saysNothing}</p><Anchor size="sm" component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor></div></Table.Td>
+                  <Table.Td data-label={words.kind}>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
+                  <Table.Td data-label={words.naming.order}><Order rule={rule} refused={refused} set={(order) => void reorder(rule, order)} /></Table.Td>
+                  <Table.Td data-label={words.namespace} className="mono">{rule.namespace}</Table.Td>
+                  <Table.Td data-label={words.changed} className="nowrap"><Text size="sm" c="dimmed"><Time at={rule.update_time} /></Text></Table.Td>
+                  <Table.Td><Button size="compact-xs" variant="default" onClick={() => void go({ to: `/registry/rules/${rule.kind}/${segmentOf(rule.id)}` })} aria-label={`${words.edit} ${rule.name || rule.id}`}>{words.edit}</Button></Table.Td>
                 </Table.Tr>
               ))}
             </Table.Tbody>
@@ -87,4 +103,16 @@ export function RegistryRules() {
       )}
     </>
   )
+}
+
+/** The order of a rule among others of its kind, the smallest first; of kinds that have one. */
+function Order({ rule, refused, set }: { rule: Rule; refused: string | undefined; set: (order: number) => void }) {
+  const words = useWords()
+  const has = typeof rule.rule === 'object' && rule.rule !== null && 'priority' in rule.rule
+  if (!has) return <Text size="sm" c="dimmed">–</Text>
+  const leave = (text: string) => {
+    const order = Number(text)
+    if (text.trim() !== '' && Number.isInteger(order) && order >= 0 && order !== rule.priority) set(order)
+  }
+  return <TextInput key={rule.priority} size="xs" className="order" inputMode="numeric" aria-label={`${words.naming.order}: ${rule.name || rule.id}`} title={words.naming.orderHelp} defaultValue={rule.priority} disabled={refused !== undefined} onBlur={(event) => leave(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && leave(event.currentTarget.value)} />
 }

@@ -27,6 +27,28 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
         let methods = paths.entry(path).or_insert_with(|| json!({}));
         methods[call.0] = operation(call);
     }
+    paths.insert("/registry/v1/polaris/{path}".to_owned(), polaris());
+}
+
+/// Operations that pass calls on to the HTTP API of Polaris, whose own documents describe them.
+fn polaris() -> Value {
+    let operation = |method: &str| {
+        let answer = json!({"description": "The answer of Polaris' API; an export is a zip file."});
+        json!({
+            "operationId": format!("{method}_polaris"),
+            "summary": "Call the HTTP API of Polaris: users, policies, configuration files, naming",
+            "tags": ["registry"],
+            "parameters": [{
+                "name": "path",
+                "in": "path",
+                "required": true,
+                "description": "Path of Polaris' API, such as `config/v1/configfiles`.",
+                "schema": {"type": "string"},
+            }],
+            "responses": {"default": answer},
+        })
+    };
+    ["get", "post", "put", "delete"].map(|method| (method, operation(method))).into_iter().collect()
 }
 
 fn operation((method, path, id, summary, takes, answer): &Call) -> Value {

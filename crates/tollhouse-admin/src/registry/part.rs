@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use hyper::{Method, StatusCode};
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tollhouse_model::change_row::{ChangeRow, Way};
 use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Registry, Rule, RuleKind, ServiceRef};
 
@@ -33,8 +38,87 @@ pub trait RegistryDialect: fmt::Debug + Send + Sync {
     /// Converts a client's report about itself to JSON.
     fn show_client(&self, client: &Client) -> Value;
 
+    /// Answers a call of the protocol's own HTTP API, with its own checks of rights.
+    fn answer(&self, call: DialectCall) -> DialectFuture<'_>;
+
     /// Whether a password has a hash; takes as long without one. Takes some ten milliseconds.
     fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool;
+}
+
+/// Future answer to a [`DialectCall`].
+pub type DialectFuture<'a> = Pin<Box<dyn Future<Output = DialectAnswer> + Send + 'a>>;
+
+/// Call of the protocol's own HTTP API, whose caller the Admin API has identified.
+#[derive(Debug, Clone)]
+pub struct DialectCall {
+    pub method: Method,
+    /// Path and query, such as `/core/v1/users?limit=10`.
+    pub target: String,
+    pub content_type: Option<HeaderValue>,
+    pub body: Bytes,
+    pub peer: SocketAddr,
+    pub caller: DialectCaller,
+    /// Interface by which the call came, for change rows.
+    pub way: Way,
+}
+
+/// Identified caller of a [`DialectCall`].
+#[derive(Clone, PartialEq, Eq)]
+pub enum DialectCaller {
+    /// Holder of a configured key, who may do everything; the name is empty if no key is required.
+    Key(String),
+    /// User or group with this token, whose policies decide.
+    Token(Box<str>),
+}
+
+impl fmt::Debug for DialectCaller {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(name) => write!(out, "Key({name})"),
+            Self::Token(_) => out.write_str("Token(***)"),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct DialectAnswer {
+    pub status: StatusCode,
+    pub content_type: Option<HeaderValue>,
+    pub body: Bytes,
+}
+
+/// Maximum number of change rows that wait for the store; each has at most some 256 KiB, and an
+/// import of files makes up to a hundred at once.
+const ROWS_WAITING_MAX: usize = 256;
+
+/// Queue of change rows about writes at the registry's own doors. The Admin API stores them, so that
+/// all changes are in one list.
+#[derive(Debug, Clone)]
+pub struct ChangeQueue {
+    sender: mpsc::Sender<ChangeRow>,
+    receiver: Arc<Mutex<mpsc::Receiver<ChangeRow>>>,
+}
+
+impl Default for ChangeQueue {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel(ROWS_WAITING_MAX);
+        Self { sender, receiver: Arc::new(Mutex::new(receiver)) }
+    }
+}
+
+impl ChangeQueue {
+    /// Adds a row; a row without room is dropped with a warning, because the change has already been
+    /// made.
+    pub fn put(&self, row: ChangeRow) {
+        if let Err(error) = self.sender.try_send(row) {
+            tracing::warn!(%error, "a change of the registry is not in the list of changes");
+        }
+    }
+
+    /// Waits for the next row. Several callers take turns.
+    pub(crate) async fn next(&self) -> Option<ChangeRow> {
+        self.receiver.lock().await.recv().await
+    }
 }
 
 /// Addresses on which the registry accepts clients.
@@ -51,6 +135,7 @@ pub struct RegistryPart {
     pub(crate) dialect: Arc<dyn RegistryDialect>,
     pub(crate) listeners: RegistryListeners,
     pub(crate) watches: Watches,
+    pub(crate) changes: ChangeQueue,
     /// Start of the registry, in milliseconds of Unix time.
     pub(crate) started_at_ms: u64,
 }
@@ -60,7 +145,14 @@ impl RegistryPart {
     pub fn new(registry: Registry, dialect: Arc<dyn RegistryDialect>) -> Self {
         let started_at_ms = registry.now_ms();
         let watches = Watches::new(WATCHES_MAX);
-        Self { registry, dialect, listeners: RegistryListeners::default(), watches, started_at_ms }
+        let (listeners, changes) = Default::default();
+        Self { registry, dialect, listeners, watches, changes, started_at_ms }
+    }
+
+    /// Sets the queue of change rows from the registry's own doors.
+    #[must_use]
+    pub fn noting(self, changes: ChangeQueue) -> Self {
+        Self { changes, ..self }
     }
 
     /// Sets the addresses of the registry's listeners.

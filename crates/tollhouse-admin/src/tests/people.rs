@@ -129,3 +129,22 @@ async fn users_sign_in_with_a_password_until_their_token_changes() {
     registered.registry.submit(command).await.expect("replaced");
     assert_eq!(send("GET", "/routes", Value::Null, session).await.status, 401);
 }
+
+#[tokio::test]
+async fn calls_of_polaris_reach_the_registry_with_the_callers_own_token() {
+    let registered = Registered::new().await;
+    create(&registered, "mary", &[], &[]).await;
+    let path = "/polaris/config/v1/configfiles/by-group?group=a%26b&api_key=x";
+    let send = async |key: &str| {
+        let mut call = registry_request("GET", path.split("&api_key").next().unwrap_or(path), "");
+        call.headers_mut().insert("X-API-KEY", key.parse().expect("it is a value"));
+        registered.fixture.send(call).await
+    };
+    let answer = send("token of mary").await;
+    assert_eq!(answer.status, 200, "the registry decides about users without gateway policies");
+    let body = answer.json();
+    assert_eq!(body["call"], "GET /config/v1/configfiles/by-group?group=a%26b");
+    assert_eq!((&body["caller"], &body["way"]), (&json!("token of mary"), &json!("api")));
+    assert_eq!(send(ADMIN).await.json()["caller"], "key admin");
+    assert_eq!(send("stranger").await.status, 401);
+}

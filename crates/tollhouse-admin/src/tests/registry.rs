@@ -8,7 +8,10 @@ use tollhouse_registry::{
 };
 
 use super::*;
-use crate::{KeyCheck, Mode, RegistryDialect, RegistryPart};
+use crate::{
+    DialectAnswer, DialectCall, DialectCaller, DialectFuture, KeyCheck, Mode, RegistryDialect,
+    RegistryPart,
+};
 
 /// Dialect in which the JSON of a rule is its content.
 #[derive(Debug)]
@@ -43,6 +46,23 @@ impl RegistryDialect for PlainDialect {
 
     fn show_client(&self, client: &Client) -> Value {
         String::from_utf8_lossy(&client.body).into()
+    }
+
+    /// Answers with the call as it arrived.
+    fn answer(&self, call: DialectCall) -> DialectFuture<'_> {
+        let caller = match &call.caller {
+            DialectCaller::Key(name) => format!("key {name}"),
+            DialectCaller::Token(token) => token.to_string(),
+        };
+        let body = json!({
+            "call": format!("{} {}", call.method, call.target),
+            "caller": caller,
+            "way": call.way.name(),
+            "body": String::from_utf8_lossy(&call.body),
+        });
+        let status = hyper::StatusCode::OK;
+        let body = body.to_string().into();
+        Box::pin(std::future::ready(DialectAnswer { status, content_type: None, body }))
     }
 
     fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool {

@@ -1,18 +1,71 @@
 //! Polaris-specific conversions for the Admin API.
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Request, StatusCode};
 use serde_json::Value;
-use tollhouse_admin::RegistryDialect;
+use tollhouse_admin::{
+    ChangeQueue, DialectAnswer, DialectCall, DialectCaller, DialectFuture, RegistryDialect,
+};
+use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
 use tollhouse_polaris::descriptors;
+use tollhouse_polaris::dialect::{ChangeSink, Entrance, Operator, OperatorChange};
 use tollhouse_polaris::json;
 use tollhouse_polaris::registration::computed_id;
 use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
 use tollhouse_polaris::wire::InstanceRequest;
 use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Rule, RuleKind, ServiceRef};
+use tollhouse_web::Peer;
+
+/// Header with the token of a caller, as Polaris' API expects it.
+const TOKEN_HEADER: &str = "x-polaris-token";
+
+/// Maximum size of an answer that is passed on: far above an export of 100,000 usual files.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Implementation of the Admin API's registry calls for the Polaris dialect.
+#[derive(Debug, Default)]
+pub struct PolarisDialect {
+    /// The HTTP API, with locked gates.
+    pub api: Router,
+}
+
+/// Passes records of changes by operators to the list of changes.
 #[derive(Debug)]
-pub struct PolarisDialect;
+pub struct NotedChanges(pub ChangeQueue);
+
+impl ChangeSink for NotedChanges {
+    fn keep(&self, change: OperatorChange) {
+        let OperatorChange { at_ms, actor, entrance, path, before, after } = change;
+        let deed = match (&before, &after) {
+            (None, _) => ChangeKind::Create,
+            (_, None) => ChangeKind::Delete,
+            (Some(_), Some(_)) => ChangeKind::Replace,
+        };
+        let way = match entrance {
+            Entrance::Api => Way::Api,
+            Entrance::Console => Way::Console,
+        };
+        let text = |value: Option<Value>| value.map(|value| value.to_string());
+        self.0.put(ChangeRow {
+            at_ms,
+            actor,
+            way,
+            deed,
+            path,
+            before: text(before),
+            after: text(after),
+            below: Vec::new(),
+            was_to_end: false,
+            is_cut: false,
+            undoes: None,
+        });
+    }
+}
 
 impl RegistryDialect for PolarisDialect {
     fn instance_id(&self, service: ServiceRef<'_>, vpc_id: &str, host: &str, port: u32) -> String {
@@ -45,9 +98,51 @@ impl RegistryDialect for PolarisDialect {
         message_to_json("v1.Client", &client.body)
     }
 
+    fn answer(&self, call: DialectCall) -> DialectFuture<'_> {
+        Box::pin(async move {
+            let Some(request) = request_of(call) else { return unanswered("invalid path") };
+            let response = tollhouse_web::answer_here(&self.api, request).await;
+            let (head, body) = response.into_parts();
+            match axum::body::to_bytes(body, ANSWER_BYTES_MAX).await {
+                Ok(body) => DialectAnswer {
+                    status: head.status,
+                    content_type: head.headers.get(CONTENT_TYPE).cloned(),
+                    body,
+                },
+                Err(_) => unanswered("the answer is too long; ask for less at a time"),
+            }
+        })
+    }
+
     fn is_password(&self, password: &str, hash: Option<&PasswordHash>) -> bool {
         tollhouse_polaris::is_password(password, hash)
     }
+}
+
+/// Returns a call as the registry's HTTP listener would get it; `None` if its path is invalid.
+fn request_of(call: DialectCall) -> Option<Request<Body>> {
+    let DialectCall { method, target, content_type, body, peer, caller, way } = call;
+    let mut request = Request::builder().method(method).uri(target).body(Body::from(body)).ok()?;
+    let headers = request.headers_mut();
+    if let Some(content_type) = content_type {
+        headers.insert(CONTENT_TYPE, content_type);
+    }
+    let account = match caller {
+        DialectCaller::Key(name) => Some(Arc::from(name)),
+        DialectCaller::Token(token) => {
+            headers.insert(TOKEN_HEADER, HeaderValue::from_str(&token).ok()?);
+            None
+        }
+    };
+    let entrance = if way == Way::Console { Entrance::Console } else { Entrance::Api };
+    request.extensions_mut().insert(Operator { account, entrance });
+    request.extensions_mut().insert(Peer { address: peer, is_local: false });
+    Some(request)
+}
+
+fn unanswered(reason: &'static str) -> DialectAnswer {
+    let body = serde_json::json!({ "error_msg": reason }).to_string().into();
+    DialectAnswer { status: StatusCode::BAD_REQUEST, content_type: None, body }
 }
 
 /// Returns a message as JSON; `null` if the bytes are invalid, which only happens in a damaged
@@ -67,7 +162,7 @@ mod tests {
     #[test]
     fn an_instance_gets_the_id_that_clients_would_give_it() {
         let service = ServiceRef { namespace: "ns-auto", name: "svc-a" };
-        let id = PolarisDialect.instance_id(service, "", "127.0.0.1", 8080);
+        let id = PolarisDialect::default().instance_id(service, "", "127.0.0.1", 8080);
         assert_eq!(id, "c83801b575d0ed329fb95c1d38944df9006b4f82");
     }
 
@@ -77,10 +172,14 @@ mod tests {
             "name": "a", "namespace": "ns", "service": "svc", "type": "LOCAL",
             "amounts": [{"maxAmount": 100, "validDuration": "1s"}],
         });
-        let read = PolarisDialect.read_rule(RuleKind::RateLimit, &rule).expect("it is one");
+        let read =
+            PolarisDialect::default().read_rule(RuleKind::RateLimit, &rule).expect("it is one");
         assert_eq!((&*read.name, &*read.namespace), ("a", "ns"));
         for value in [json!(7), json!({"name": ["a"]}), json!({"name": "without amounts"})] {
-            assert!(PolarisDialect.read_rule(RuleKind::RateLimit, &value).is_err(), "{value}");
+            assert!(
+                PolarisDialect::default().read_rule(RuleKind::RateLimit, &value).is_err(),
+                "{value}"
+            );
         }
     }
 }

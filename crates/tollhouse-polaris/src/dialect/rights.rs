@@ -87,7 +87,7 @@ impl Dialect {
     ) -> Rights<'a> {
         let identity = match self.access.gate(door) {
             Gate::Open => None,
-            Gate::Rehearsed | Gate::Locked => Some(self.access.identify(state, caller.token)),
+            Gate::Rehearsed | Gate::Locked => Some(self.identify(state, caller)),
         };
         Rights { dialect: self, state, door, caller, identity }
     }
@@ -153,7 +153,10 @@ impl Dialect {
             rights.command(&command)?;
             rights.member().filter(|_| creates(&state, &command))
         };
-        let outcome = self.registry.submit(command).await?;
+        let outcome = match door {
+            Door::Console => self.submit_recorded(caller, command).await?,
+            Door::Client => self.registry.submit(command).await?,
+        };
         if let Some(owner) = owner {
             self.grant(vec![owner], &outcome).await?;
         }
@@ -296,7 +299,7 @@ impl Rights<'_> {
     fn caller_text(&self) -> String {
         match &self.identity {
             Some(Ok(Identity::Member(member))) => member.name.to_string(),
-            Some(Ok(Identity::Account)) => self.dialect.access.account_name().to_owned(),
+            Some(Ok(Identity::Account)) => self.dialect.author(self.caller).into(),
             Some(Ok(Identity::Client)) => "client token".to_owned(),
             Some(Err(_)) | None => self
                 .caller

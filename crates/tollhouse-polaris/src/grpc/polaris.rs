@@ -171,7 +171,7 @@ fn later(
 }
 
 fn caller(call: &Call) -> Caller<'_> {
-    Caller { token: call.field(TOKEN_FIELD), address: Some(call.peer().ip()) }
+    Caller { token: call.field(TOKEN_FIELD), address: Some(call.peer().ip()), operator: None }
 }
 
 /// Converts an answer. The gRPC status is OK whatever code the message contains; only requests that

@@ -5,16 +5,28 @@ mod archive;
 mod read;
 mod write;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::{Response, StatusCode};
 use prost::Message;
+use serde_json::json;
+use tollhouse_registry::config::ConfigFileKey;
 
 use super::HttpApi;
 use super::console;
 use super::failure::Failure;
-use super::reply::Reply;
+use super::intake::request_caller;
+use super::language::Language;
+use super::query::Query;
+use super::reply::{Reply, plain};
 use super::route::{Route, Routes, delete, get, post, put};
+use crate::access::Door;
+use crate::code::Code;
 use read::ConfigList;
 use write::{BatchWrite, Removal, SingleWrite};
+
+/// Maximum number of clients in a list of those that watch a file.
+const WATCHERS_MAX: usize = 500;
 
 /// Message type of an answer about one object.
 const RESPONSE: &str = "v1.ConfigResponse";
@@ -37,12 +49,14 @@ pub(super) fn routes() -> Routes {
     let templates = list(&read::TEMPLATES).merge(post_one(SingleWrite::CreateTemplate));
     let export = post(|State(api): State<HttpApi>, request: Request| archive::export(api, request));
     let import = post(|State(api): State<HttpApi>, request: Request| archive::import(api, request));
+    let watchers = get(|State(api): State<HttpApi>, request: Request| watchers(api, request));
     let routes = [
         ("configfilegroups", groups),
         ("configfiles", files),
         ("configfiles/by-group", list(&read::FILES)),
         ("configfiles/search", list(&read::FILES)),
         ("configfiles/batchdelete", post_list(BatchWrite::DeleteFiles)),
+        ("configfiles/watchers", watchers),
         ("configfiles/export", export),
         ("configfiles/import", import),
         ("configfiles/encryptalgorithm", list(&read::ALGORITHMS)),
@@ -90,6 +104,36 @@ fn list(call: &'static ConfigList) -> Route {
             Ok(Reply::success(call.message, |out| out.extend_from_slice(&fields)))
         })
     })
+}
+
+/// Lists the clients that watch a file at this node, with the version that each has.
+async fn watchers(api: HttpApi, request: Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
+    match watched(&api, &request) {
+        Ok(file) => {
+            let (watchers, total) = api.registry().config_watchers(&file, WATCHERS_MAX);
+            let watchers: Vec<_> = watchers
+                .iter()
+                .map(|it| json!({"client": it.client, "version": it.version}))
+                .collect();
+            let code = Code::ExecuteSuccess.number();
+            let answer = json!({"code": code, "total": total, "watchers": watchers});
+            plain(StatusCode::OK, answer.to_string())
+        }
+        Err(failure) => Reply::failure(RESPONSE, &failure).print(language),
+    }
+}
+
+/// Returns the file of a query, if the caller may read it.
+fn watched(api: &HttpApi, request: &Request) -> Result<ConfigFileKey, Failure> {
+    let (state, caller) = (api.registry().state(), request_caller(request));
+    let rights = api.dialect.rights(&state, Door::Console, &caller);
+    rights.admit()?;
+    let query = Query::parse(request.uri().query(), &["namespace", "group", "name"])?;
+    let text = |key: &str| query.get(key).unwrap_or_default().to_owned();
+    let file = ConfigFileKey::new(&text("namespace"), &text("group"), &text("name"));
+    rights.group("DescribeConfigFileRichInfo", &file.namespace, &file.group)?;
+    Ok(file)
 }
 
 /// An answer with a code; `response` has the other fields.

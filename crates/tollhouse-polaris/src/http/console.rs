@@ -16,7 +16,7 @@ mod together;
 use super::HttpApi;
 use super::failure::Failure;
 use super::intake::{
-    CONSOLE_BYTES_MAX, NoBody, RequestBody, caller, json_body, peer_address, read_with, token,
+    CONSOLE_BYTES_MAX, NoBody, RequestBody, caller, json_body, read_with, request_caller,
 };
 use super::language::Language;
 use super::query::Query;
@@ -409,7 +409,7 @@ pub(super) async fn read(
 ) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let ReadCall { message, function, keys } = call;
-    let caller = Caller { token: token(request.headers()), address: peer_address(&request) };
+    let caller = request_caller(&request);
     let viewer = {
         let state = api.registry().state();
         api.dialect.rights(&state, Door::Console, &caller).viewer(function)

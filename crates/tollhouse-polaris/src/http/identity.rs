@@ -12,12 +12,11 @@ use serde_json::json;
 
 use super::HttpApi;
 use super::console;
-use super::intake::{peer_address, token};
+use super::intake::request_caller;
 use super::language::Language;
 use super::reply::{RESPONSE, Reply, plain};
 use super::route::{Route, Routes, get, post, put};
 use crate::access::Door;
-use crate::dialect::Caller;
 use read::IdentityRead;
 use write::IdentityWrite;
 
@@ -74,10 +73,10 @@ fn list(call: &'static IdentityRead) -> Route {
     get(move |State(api): State<HttpApi>, request: Request| {
         let read =
             console::ReadCall { message: call.message, function: call.function, keys: call.keys };
-        let access = api.dialect.clone();
-        let own = token(request.headers()).map(str::to_owned);
+        let dialect = api.dialect.clone();
+        let identity = dialect.identify(&api.registry().state(), &request_caller(&request));
         console::read(api, read, request, move |state, query| {
-            let reader = read::Reader { access: access.access(), state, token: own.as_deref() };
+            let reader = read::Reader { access: dialect.access(), state, identity: &identity };
             let fields = (call.find)(&reader, query)?;
             Ok(Reply::success(call.message, |out| out.extend_from_slice(&fields)))
         })
@@ -87,7 +86,7 @@ fn list(call: &'static IdentityRead) -> Route {
 /// Lists what locked gates would have refused in the last day, by caller.
 async fn rehearsal(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
-    let caller = Caller { token: token(request.headers()), address: peer_address(&request) };
+    let caller = request_caller(&request);
     let admitted = {
         let state = api.registry().state();
         api.dialect.rights(&state, Door::Console, &caller).check(DESCRIBE_REHEARSAL, &[])
@@ -97,7 +96,7 @@ async fn rehearsal(api: HttpApi, request: Request) -> Response<Body> {
     }
     let access = api.dialect.access();
     let (entries, dropped) = access.rehearsal().list(api.registry().now_ms());
-    let gate = |door| format!("{:?}", access.gate(door)).to_lowercase();
+    let gate = |door| format!("{:?}", access.configured_gate(door)).to_lowercase();
     let refused = entries.iter().map(|(call, times)| {
         json!({
             "caller": call.caller,

@@ -4,7 +4,7 @@ use super::capacity::{Capacity, CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::reply::plain;
 use crate::code::Code;
-use crate::dialect::Caller;
+use crate::dialect::{Caller, Operator};
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
@@ -46,7 +46,14 @@ pub(super) fn peer_address(request: &Request) -> Option<IpAddr> {
 
 /// Returns the caller of a request.
 pub(super) fn caller(head: &Parts) -> Caller<'_> {
-    Caller { token: token(&head.headers), address: address(head) }
+    let operator = head.extensions.get::<Operator>();
+    Caller { token: token(&head.headers), address: address(head), operator }
+}
+
+/// Returns the caller of a request that is still whole.
+pub(super) fn request_caller(request: &Request) -> Caller<'_> {
+    let operator = request.extensions().get::<Operator>();
+    Caller { token: token(request.headers()), address: peer_address(request), operator }
 }
 
 /// Reason for which the body cannot be used.

@@ -2,12 +2,11 @@
 
 use super::HttpApi;
 use super::failure::Failure;
-use super::intake::{NoBody, json_body, peer_address, token};
+use super::intake::{NoBody, json_body, request_caller};
 use super::language::Language;
 use super::reply::{RESPONSE, Reply};
 use crate::access::{Door, Gate, PASSWORD_MEMORY_BYTES, is_password};
 use crate::code::Code;
-use crate::dialect::Caller;
 use crate::json;
 use crate::schema::descriptors;
 use crate::v1;
@@ -128,7 +127,7 @@ pub(super) async fn status(api: HttpApi, request: Request) -> Response<Body> {
         Gate::Locked => "true",
         Gate::Open | Gate::Rehearsed => "false",
     };
-    let caller = Caller { token: token(request.headers()), address: peer_address(&request) };
+    let caller = request_caller(&request);
     if let Err(code) = api.dialect.admit_any(Door::Console, &caller) {
         return Reply::failure(RESPONSE, &code.into()).print(language);
     }

@@ -11,7 +11,7 @@ mod process;
 use super::HttpApi;
 use super::failure::Failure;
 use super::intake::{CLIENT_BYTES_MAX, caller};
-use super::intake::{NoBody, json_body, peer_address, token};
+use super::intake::{NoBody, json_body, request_caller};
 use super::language::Language;
 use super::query::Query;
 use super::reply::{RESPONSE, Reply, plain};
@@ -96,11 +96,7 @@ fn read_query(
     function: &'static str,
     keys: &[&str],
 ) -> Result<Query, Failure> {
-    check(
-        api,
-        &Caller { token: token(request.headers()), address: peer_address(request) },
-        function,
-    )?;
+    check(api, &request_caller(request), function)?;
     Query::parse(request.uri().query(), keys)
 }
 

@@ -5,10 +5,11 @@ mod contracts;
 mod grants;
 mod identity;
 mod maintain;
+mod records;
 
 use super::*;
 use crate::access::{Account, Gate};
-use crate::dialect::{Caller, Dialect};
+use crate::dialect::{Caller, ChangeSink, Dialect};
 use crate::v1;
 use prost::Message;
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use tollhouse_web::{Listener, until_stopped};
 struct Server {
     address: std::net::SocketAddr,
     dialect: Dialect,
+    changes: Arc<records::Kept>,
     _stop: tokio::sync::watch::Sender<bool>,
 }
 
@@ -75,8 +77,10 @@ impl Server {
         let account = Account { name, password, token };
         let access = Access::new(console, client, account, "client".to_owned());
         let access = Arc::new(access);
+        let changes: Arc<records::Kept> = Arc::default();
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let dialect = dialect.with_locations(crate::Locations::new(networks));
+        let dialect = dialect.with_changes(Arc::clone(&changes) as Arc<dyn ChangeSink>);
         let metrics = Arc::new(|| "up 1\n".to_owned());
         let api = HttpApi::new(dialect.clone(), access, metrics, Capacity::default());
         let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));
@@ -86,7 +90,7 @@ impl Server {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listener = Listener { socket: listener, tls: None, limits: limits(1_000) };
         tokio::spawn(tollhouse_web::serve(listener, router(api), until_stopped(stopped)));
-        Self { address, dialect, _stop: stop }
+        Self { address, dialect, changes, _stop: stop }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {

@@ -53,7 +53,9 @@ impl Applier {
 
     /// Replaces the published version by a draft that was made from it.
     pub(super) fn publish(&self, mut state: State) {
-        let before = self.shared.state.load().version();
+        let before = self.shared.state.load_full();
+        let has_new_rights = state.differs_in_identities(&before);
+        let before = before.version();
         assert_eq!(state.version, before, "a draft is published before the next one is made");
         state.version += 1;
         let version = state.version;
@@ -61,6 +63,9 @@ impl Applier {
         self.shared.state.store(Arc::new(state));
         self.shared.published.send_replace(version);
         self.shared.config_watches.wake(&changed);
+        if has_new_rights {
+            self.shared.config_watches.wake_for_rights();
+        }
     }
 
     /// Waits for the next commit of any node; never returns if this node is alone. Cancel-safe.

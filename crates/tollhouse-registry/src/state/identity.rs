@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Whether two versions differ in identity objects.
-    pub(super) fn differs_in_identities(&self, other: &Self) -> bool {
+    pub(crate) fn differs_in_identities(&self, other: &Self) -> bool {
         let (one, other) = (&self.identity, &other.identity);
         !(one.users.is_same_version(&other.users)
             && one.groups.is_same_version(&other.groups)

@@ -91,35 +91,54 @@ fn invalid_attribute(tag: &BytesStart<'_>) -> Option<String> {
 
 /// A file of Spring may hold several documents, each with its profile.
 fn invalid_yaml(content: &str) -> Option<String> {
-    documents(content).find_map(|document| {
+    documents(content).find_map(|(line, document)| {
         let is_empty = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
         if document.lines().all(is_empty) {
             return None;
         }
-        let parsed = yaml::parse_yaml_1_1::<serde::de::IgnoredAny>(document, YAML_BOUNDS);
+        // Empty lines in the place of the earlier documents, so that the error names the line of
+        // the file.
+        let document = "\n".repeat(line) + document;
+        let parsed = yaml::parse_yaml_1_1::<serde::de::IgnoredAny>(&document, YAML_BOUNDS);
         parsed.err().map(|error| error.to_string())
     })
 }
 
-/// Splits a stream at the lines that begin a document. A line of three dashes within a block of
+/// Splits a stream at the lines that begin a document; each has the number of lines before it. A line of three dashes within a block of
 /// text would be one as well to YAML, unless it is indented.
-fn documents(content: &str) -> impl Iterator<Item = &str> {
+fn documents(content: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_start = |line: &str| line.trim_end() == "---" || line.starts_with("--- ");
-    let mut starts = vec![0];
+    let mut starts = vec![(0, 0)];
     let mut place = 0;
-    for line in content.split_inclusive('\n') {
+    for (number, line) in content.split_inclusive('\n').enumerate() {
         if is_start(line) {
-            starts.push(place);
+            starts.push((number, place));
         }
         place += line.len();
     }
-    starts.push(content.len());
-    (1..starts.len()).map(move |end| &content[starts[end - 1]..starts[end]])
+    starts.push((0, content.len()));
+    (1..starts.len()).map(move |end| {
+        let (line, start) = starts[end - 1];
+        (line, &content[start..starts[end].1])
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_line_of_the_file() {
+        for (format, content, line) in [
+            ("yaml", "a: 1\n---\nb: 2\nc: [\n", "line 4"),
+            ("yaml", "a: 1\nb: c: d\n", "line 2"),
+            ("json", "{\n\"a\": 1,\n}", "line 3"),
+        ] {
+            let refused = FormatCheck::Refuse.check(format, content).expect_err("it is invalid");
+            let text = refused.detail.unwrap_or_default();
+            assert!(text.contains(line), "{content:?}: {text}");
+        }
+    }
 
     #[test]
     fn contents_are_checked_by_their_format() {

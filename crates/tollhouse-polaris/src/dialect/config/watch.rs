@@ -18,6 +18,18 @@ use crate::v1;
 /// Time after which a call is answered without a change, as in Polaris; clients then ask again.
 const WATCH_TIME: Duration = Duration::from_secs(30);
 
+/// Name of the call, as policies name it.
+const FUNCTION: &str = "WatchConfigFile";
+
+/// A call that waits.
+struct Wait {
+    /// Address of the client.
+    client: String,
+    files: Vec<WatchedFile>,
+    /// Number of changes of rights before the caller was admitted.
+    epoch: u64,
+}
+
 /// A file and what its client has of it.
 struct WatchedFile {
     key: ConfigFileKey,
@@ -39,11 +51,16 @@ impl Dialect {
         message: &[u8],
     ) -> Result<CallReply, Undecodable> {
         let asked = v1::ClientWatchConfigFileRequest::decode(message)?;
+        // Read before the rights, so that no later change of them is missed.
+        let epoch = self.registry.rights_epoch();
         let admitted = self.admit_watch(caller, &asked).map_err(Failure::from);
         let files = admitted.and_then(|()| watched_files(caller, &asked));
-        drop(asked);
         Ok(match files {
-            Ok(files) => self.wait_for_change(files).await,
+            Ok(files) => {
+                let client = client_of(caller, &asked);
+                drop(asked);
+                self.wait_for_change(caller, Wait { client, files, epoch }).await
+            }
             Err(failure) => client_reply(&failure, None),
         })
     }
@@ -60,17 +77,31 @@ impl Dialect {
         // Watched files are many of few groups.
         let groups: std::collections::BTreeSet<(String, String)> = groups.collect();
         let groups = groups.iter().map(|(namespace, group)| (&**namespace, &**group));
-        self.admit_groups(caller, "WatchConfigFile", groups)
+        self.admit_groups(caller, FUNCTION, groups)
     }
 
-    async fn wait_for_change(&self, mut files: Vec<WatchedFile>) -> CallReply {
-        let keys = files.iter().map(|file| file.key.clone()).collect();
-        let watch = match self.registry.watch_config(keys) {
+    fn admit_files(&self, caller: &Caller<'_>, files: &[WatchedFile]) -> Result<(), Code> {
+        let groups = files.iter().map(|file| (&*file.key.namespace, &*file.key.group));
+        let groups: std::collections::BTreeSet<(&str, &str)> = groups.collect();
+        self.admit_groups(caller, FUNCTION, groups.into_iter())
+    }
+
+    async fn wait_for_change(&self, caller: &Caller<'_>, wait: Wait) -> CallReply {
+        let Wait { client, mut files, mut epoch } = wait;
+        let keys = files.iter().map(|file| (file.key.clone(), file.version)).collect();
+        let watch = match self.registry.watch_config(&client, keys) {
             Ok(watch) => watch,
             Err(refusal) => return client_reply(&refusal.into(), None),
         };
         let until = Instant::now() + WATCH_TIME;
         loop {
+            // A caller who has lost the right gets no news.
+            let now = self.registry.rights_epoch();
+            if std::mem::replace(&mut epoch, now) != now
+                && let Err(code) = self.admit_files(caller, &files)
+            {
+                return client_reply(&code.into(), None);
+            }
             let changed = files.iter_mut().find_map(|file| file.look(&self.registry.state()));
             if let Some(changed) = changed {
                 return client_reply(&Code::ExecuteSuccess.into(), Some(changed));
@@ -103,6 +134,12 @@ impl WatchedFile {
     }
 }
 
+/// Returns the address of a client: the one that it tells, or else that of its connection.
+fn client_of(caller: &Caller<'_>, asked: &v1::ClientWatchConfigFileRequest) -> String {
+    let named = asked.client_ip.clone().filter(|address| !address.is_empty());
+    named.or_else(|| address_text(caller.address)).unwrap_or_default()
+}
+
 fn watched_files(
     caller: &Caller<'_>,
     asked: &v1::ClientWatchConfigFileRequest,
@@ -110,8 +147,7 @@ fn watched_files(
     if asked.watch_files.is_empty() {
         return Err(Code::InvalidWatchConfigFileFormat.into());
     }
-    let named = asked.client_ip.clone().filter(|address| !address.is_empty());
-    let address = named.or_else(|| address_text(caller.address));
+    let address = Some(client_of(caller, asked)).filter(|address| !address.is_empty());
     let files = asked.watch_files.iter().map(|file| {
         Ok(WatchedFile {
             key: key_of(file)?,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use prost::Message;
 use tollhouse_registry::State;
-use tollhouse_registry::config::{ConfigEvent, ConfigFileView, ConfigGroupView, ConfigRelease};
+use tollhouse_registry::config::{
+    ConfigEvent, ConfigFile, ConfigFileView, ConfigGroupView, ConfigRelease,
+};
 
 use super::{BATCH_QUERY, RESPONSE};
 use crate::code::Code;
-use crate::dialect::config::messages::{self, Content};
+use crate::dialect::config::messages::{self, Content, is_encrypted};
 use crate::dialect::config::sealing::AES;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows};
@@ -50,7 +52,7 @@ pub(super) const GROUPS: ConfigList = ConfigList {
 pub(super) const FILES: ConfigList = ConfigList {
     message: BATCH_QUERY,
     function: "DescribeConfigFiles",
-    keys: &["namespace", "group", "name", "tags", ORDER_FIELD, ORDER_TYPE],
+    keys: &["namespace", "group", "name", "tags", "content", ORDER_FIELD, ORDER_TYPE],
     find: files,
 };
 
@@ -153,13 +155,16 @@ fn groups(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
 
 fn files(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let tags = tag_pairs(query.get("tags"));
+    let content = query.get("content").map(str::to_lowercase);
     let in_groups = matching_files(state, query, "group");
     let files = in_groups.filter_map(|view| Some((view, view.file.as_ref()?)));
     let files = files.filter(|(_, file)| {
         let has = |(key, value): &(&str, &str)| {
             file.tags.get(*key).is_some_and(|known| &**known == *value)
         };
-        allows(query.get("name"), &file.key.name) && (tags.is_empty() || tags.iter().any(has))
+        allows(query.get("name"), &file.key.name)
+            && (tags.is_empty() || tags.iter().any(has))
+            && content.as_ref().is_none_or(|text| has_text(file, text))
     });
     let mut files: Vec<_> = files.collect();
     order(query, &mut files, |(_, file)| OrderKey {
@@ -325,6 +330,12 @@ fn matching_files<'a>(
             && viewer.sees_group(state, &key.namespace, &key.name)
     });
     groups.flat_map(|view| view.files())
+}
+
+/// Whether a file contains a text in lower case, whatever the case there. Encrypted files are not
+/// searched.
+fn has_text(file: &ConfigFile, text: &str) -> bool {
+    !is_encrypted(&file.tags) && file.content.to_lowercase().contains(text)
 }
 
 /// Returns the pairs of a list `key1,value1,key2,value2`.

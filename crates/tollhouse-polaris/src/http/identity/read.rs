@@ -32,7 +32,7 @@ pub(super) struct IdentityRead {
 pub(super) struct Reader<'a> {
     pub(super) access: &'a Access,
     pub(super) state: &'a State,
-    pub(super) token: Option<&'a str>,
+    pub(super) identity: &'a Result<Identity, Code>,
 }
 
 pub(super) const USERS: IdentityRead = IdentityRead {
@@ -123,7 +123,7 @@ impl Reader<'_> {
 
     /// Whether the reader is the account of the bootstrap file.
     fn is_account(&self) -> bool {
-        self.access.identify(self.state, self.token) == Ok(Identity::Account)
+        *self.identity == Ok(Identity::Account)
     }
 
     /// The account of the bootstrap file as a user.
@@ -294,7 +294,7 @@ fn is_visible(reader: &Reader<'_>, query: &Query, policy: &Policy) -> bool {
     if reader.sees(query, ResourceKind::Policy, &policy.head.id) {
         return true;
     }
-    let Ok(Identity::Member(member)) = reader.access.identify(reader.state, reader.token) else {
+    let Ok(Identity::Member(member)) = reader.identity else {
         return false;
     };
     let memberships = reader.state.memberships_of(&member.principal);

@@ -269,8 +269,7 @@ impl Item<'_> {
 
     /// Returns the stored user or group that calls.
     fn member(&self) -> Option<Principal> {
-        let access = self.api.dialect.access();
-        match access.identify(&self.api.registry().state(), self.caller.token) {
+        match self.api.dialect.identify(&self.api.registry().state(), self.caller) {
             Ok(Identity::Member(member)) => Some(member.principal),
             Ok(Identity::Account | Identity::Client) | Err(_) => None,
         }
@@ -331,7 +330,7 @@ impl Item<'_> {
 
     async fn submit(&self, command: IdentityCommand) -> Result<(), Failure> {
         let command = Command::Identity(Box::new(command));
-        self.api.registry().submit(command).await.map(drop).map_err(failure_of)
+        self.api.dialect.submit_recorded(self.caller, command).await.map(drop).map_err(failure_of)
     }
 
     /// Changes a stored object; repeated if another call has changed it meanwhile.

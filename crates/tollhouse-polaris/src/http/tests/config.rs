@@ -396,3 +396,18 @@ impl Server {
         serde_json::from_slice(&body).expect("JSON")
     }
 }
+
+#[tokio::test]
+async fn files_are_searched_by_their_content_but_not_encrypted_ones() {
+    let server = Server::start().await;
+    server.post(FILES, &file("app.yaml", "pool: Large")).await;
+    let mut sealed = file("sealed.yaml", "pool: large");
+    sealed["encrypted"] = json!(true);
+    server.post(FILES, &sealed).await;
+    let search = async |text: &str| {
+        let found = server.get(&format!("{FILES}/search?namespace=ns&content={text}")).await.json();
+        found["total"].clone()
+    };
+    assert_eq!(search("LARGE").await, 1);
+    assert_eq!(search("small").await, 0);
+}

@@ -316,7 +316,7 @@ async fn each_client_call_of_the_configuration_centre_has_its_callers() {
     for ((caller_name, token), (is_read_refused, is_write_refused)) in
         CALLERS.iter().zip(&tokens).zip(reads.iter().zip(&writes))
     {
-        let caller = Caller { token: token.as_deref(), address: None };
+        let caller = Caller { token: token.as_deref(), ..Caller::default() };
         for (call, reply) in client_reads(dialect, &caller, &messages).await {
             assert_eq!(is_refused(reply), *is_read_refused, "{call} by {caller_name}");
         }
@@ -324,7 +324,7 @@ async fn each_client_call_of_the_configuration_centre_has_its_callers() {
             assert_eq!(is_refused(reply), *is_write_refused, "{call} by {caller_name}");
         }
     }
-    let client = Caller { token: Some("client"), address: None };
+    let client = Caller { token: Some("client"), ..Caller::default() };
     let read = dialect.get_config_file(&client, &messages.wanted);
     assert!(!is_refused(read), "the clients' token");
     assert!(!is_refused(dialect.update_config_file(&client, &messages.file).await));
@@ -358,7 +358,7 @@ async fn registrations_need_a_right_to_their_service() {
         let (server, token, discover) = (&server, tokens[place].as_deref(), &discover);
         let message = &message;
         async move {
-            let caller = Caller { token, address: None };
+            let caller = Caller { token, ..Caller::default() };
             let dialect = &server.dialect;
             let registered = dialect.register(&caller, message("ns")).await.expect("decodable");
             let found = dialect.discover(&caller, discover, crate::dialect::HealthFilter::Ignored);

@@ -42,6 +42,7 @@ macro_rules! plugins {
 plugins! {
     acl::Acl,
     api_breaker::ApiBreaker,
+    attach_consumer_label::AttachConsumerLabel,
     basic_auth::BasicAuth,
     brotli::Brotli,
     clickhouse_logger::ClickhouseLogger,
@@ -65,6 +66,7 @@ plugins! {
     hmac_auth::HmacAuth,
     http_logger::HttpLogger,
     ip_restriction::IpRestriction,
+    jwe_decrypt::JweDecrypt,
     jwt_auth::JwtAuth,
     kafka_logger::KafkaLogger,
     key_auth::KeyAuth,
@@ -105,6 +107,7 @@ plugins! {
     syslog::Syslog,
     tcp_logger::TcpLogger,
     tencent_cloud_cls::TencentCloudCls,
+    traffic_label::TrafficLabel,
     traffic_split::TrafficSplit,
     ua_restriction::UaRestriction,
     udp_logger::UdpLogger,

@@ -50,6 +50,7 @@ plugins! {
     consumer_restriction::ConsumerRestriction,
     cors::Cors,
     csrf::Csrf,
+    data_mask::DataMask,
     datadog::Datadog,
     echo::Echo,
     error_page::ErrorPage,

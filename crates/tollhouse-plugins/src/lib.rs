@@ -8,6 +8,7 @@
 
 use tollhouse_plugin::{Catalogue, PluginType};
 
+mod functions;
 mod http_client;
 mod kafka;
 mod logging;
@@ -43,6 +44,8 @@ plugins! {
     acl::Acl,
     api_breaker::ApiBreaker,
     attach_consumer_label::AttachConsumerLabel,
+    aws_lambda::AwsLambda,
+    azure_functions::AzureFunctions,
     basic_auth::BasicAuth,
     brotli::Brotli,
     clickhouse_logger::ClickhouseLogger,
@@ -82,8 +85,10 @@ plugins! {
     multi_auth::MultiAuth,
     node_status::NodeStatus,
     opa::Opa,
+    openfunction::Openfunction,
     openid_connect::OpenidConnect,
     opentelemetry::Opentelemetry,
+    openwhisk::Openwhisk,
     otlp_logger::OtlpLogger,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,

@@ -47,6 +47,7 @@ plugins! {
     aws_lambda::AwsLambda,
     azure_functions::AzureFunctions,
     basic_auth::BasicAuth,
+    batch_requests::BatchRequests,
     brotli::Brotli,
     clickhouse_logger::ClickhouseLogger,
     client_control::ClientControl,

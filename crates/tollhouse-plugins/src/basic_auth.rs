@@ -110,7 +110,7 @@ fn authenticate(cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
 }
 
 /// Decodes name and password from `Basic <base64>`.
-fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut name = decode_base64(credentials(header, "Basic")?)?;
     let colon = name.iter().position(|&byte| byte == b':')?;
     let password = name.split_off(colon + 1);

@@ -44,6 +44,7 @@ plugins! {
     acl::Acl,
     api_breaker::ApiBreaker,
     attach_consumer_label::AttachConsumerLabel,
+    authz_casbin::AuthzCasbin,
     aws_lambda::AwsLambda,
     azure_functions::AzureFunctions,
     basic_auth::BasicAuth,
@@ -75,6 +76,7 @@ plugins! {
     jwt_auth::JwtAuth,
     kafka_logger::KafkaLogger,
     key_auth::KeyAuth,
+    ldap_auth::LdapAuth,
     limit_conn::LimitConn,
     limit_count::LimitCount,
     limit_req::LimitReq,
@@ -119,6 +121,7 @@ plugins! {
     ua_restriction::UaRestriction,
     udp_logger::UdpLogger,
     uri_blocker::UriBlocker,
+    wolf_rbac::WolfRbac,
     workflow::Workflow,
     zipkin::Zipkin,
 }

@@ -9,6 +9,7 @@
 use tollhouse_plugin::{Catalogue, PluginType};
 
 mod functions;
+mod graphql;
 mod http_client;
 mod kafka;
 mod logging;
@@ -57,6 +58,7 @@ plugins! {
     csrf::Csrf,
     data_mask::DataMask,
     datadog::Datadog,
+    degraphql::Degraphql,
     echo::Echo,
     error_page::ErrorPage,
     exit_transformer::ExitTransformer,
@@ -66,6 +68,7 @@ plugins! {
     file_logger::FileLogger,
     forward_auth::ForwardAuth,
     google_cloud_logging::GoogleCloudLogging,
+    graphql_limit_count::GraphqlLimitCount,
     grpc_transcode::GrpcTranscode,
     grpc_web::GrpcWeb,
     gzip::Gzip,

@@ -90,6 +90,7 @@ plugins! {
     mqtt_proxy::MqttProxy,
     multi_auth::MultiAuth,
     node_status::NodeStatus,
+    oas_validator::OasValidator,
     opa::Opa,
     openfunction::Openfunction,
     openid_connect::OpenidConnect,

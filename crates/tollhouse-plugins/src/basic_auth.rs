@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
@@ -77,15 +76,12 @@ impl Identity for Login {
     const KEY_FIELD: &'static str = "username";
     const ENCRYPTED: &'static [&'static str] = &["password", "password_hash"];
 
-    fn adjust_schema(schema: &mut Value) {
-        // Without a hash, the password is required, with the words that clients know.
-        schema["if"] = json!({"not": {"required": ["password_hash"]}});
-        schema["then"] = json!({"required": ["password"]});
-    }
-
     fn prepare(&mut self) -> Result<(), ConfError> {
         if self.password.is_some() && self.password_hash.is_some() {
             return Err("password and password_hash cannot be specified at the same time".into());
+        }
+        if self.password.is_none() && self.password_hash.is_none() {
+            return Err("property \"password\" is required".into());
         }
         let hash = self.password_hash.as_ref();
         let parsed = hash.map(|hash| PasswordHash::parse(hash.as_str()).map(Arc::new));
@@ -211,10 +207,7 @@ fn sent_login(cx: &RequestContext<'_>) -> Result<SentLogin, &'static str> {
     Ok(SentLogin { username, password })
 }
 
-fn find<'r>(
-    cx: &RequestContext<'r>,
-    sent: &SentLogin,
-) -> Option<(&'r Credential, &'r Login)> {
+fn find<'r>(cx: &RequestContext<'r>, sent: &SentLogin) -> Option<(&'r Credential, &'r Login)> {
     let credential = cx.find_credential(BasicAuth::NAME, &sent.username)?;
     Some((credential, credential.identity::<Login>()?))
 }
@@ -230,6 +223,7 @@ pub(crate) fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use tollhouse_plugin::testing::Harness;
 
     use super::*;
@@ -335,10 +329,14 @@ mod tests {
         let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
         let refusal = plugin.identify(&json!({"username": "foo"})).err().map(String::from);
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
-        let login: Login = serde_json::from_value(json!({"username": "u", "password": "p"})).unwrap();
+        let login: Login =
+            serde_json::from_value(json!({"username": "u", "password": "p"})).unwrap();
         assert!(!format!("{login:?}").contains("\"p\""));
         for (more, text) in [
-            (json!({"password": "a", "password_hash": "$apr1$a$b"}), "cannot be specified at the same time"),
+            (
+                json!({"password": "a", "password_hash": "$apr1$a$b"}),
+                "cannot be specified at the same time",
+            ),
             (json!({"password_hash": "plain"}), "unknown password hash"),
         ] {
             let mut conf = json!({"username": "foo"});
@@ -356,10 +354,13 @@ mod tests {
             &bcrypt::hash_with_salt("myPassword", 4, [7; 16]).unwrap().to_string(),
         ] {
             let login = json!({"username": "foo", "password_hash": hash});
-            let mut harness = Harness::new::<BasicAuth>(&json!({})).consumer::<BasicAuth>("jack", &login);
-            for (sent, consumer) in
-                [("foo:myPassword", Some("jack")), ("foo:wrong", None), ("foo:myPassword", Some("jack"))]
-            {
+            let mut harness =
+                Harness::new::<BasicAuth>(&json!({})).consumer::<BasicAuth>("jack", &login);
+            for (sent, consumer) in [
+                ("foo:myPassword", Some("jack")),
+                ("foo:wrong", None),
+                ("foo:myPassword", Some("jack")),
+            ] {
                 let outcome = harness.request(&request(&format!("Basic {}", encode_base64(sent))));
                 assert_eq!(outcome.consumer.as_deref(), consumer, "{hash}");
                 assert_eq!(outcome.status(), if consumer.is_some() { 0 } else { 401 });

@@ -169,12 +169,15 @@ mod tests {
     fn the_action_gets_the_body_and_answers() {
         let server = TestServer::start(|request| match body(request) {
             "plain" => reply(200, "", "{\"hello\":\"test\"}"),
-            "whole" => reply(200, "", "{\"statusCode\":403,\"headers\":{\"X-A\":1},\"body\":\"no\"}"),
+            "whole" => {
+                reply(200, "", "{\"statusCode\":403,\"headers\":{\"X-A\":1},\"body\":\"no\"}")
+            }
             "object" => reply(200, "", "{\"body\":{\"a\":1}}"),
             "missing" => reply(404, "", "{\"error\":\"x\"}"),
             _ => reply(200, "", "no json"),
         });
-        let mut harness = Harness::new::<Openwhisk>(&conf(&server.url(""), json!({"package": "p"})));
+        let mut harness =
+            Harness::new::<Openwhisk>(&conf(&server.url(""), json!({"package": "p"})));
         for (sent, status, answer) in [
             ("plain", 200, "{\"hello\":\"test\"}"),
             ("whole", 403, "no"),
@@ -205,7 +208,7 @@ mod tests {
         for (more, text) in [
             (json!({"namespace": " a"}), "failed to match pattern"),
             (json!({"timeout": 0}), "expected 0 to be at least 1"),
-            (json!({"api_host": "nothing"}), "property \"api_host\" validation failed"),
+            (json!({"api_host": "nothing"}), "no scheme"),
         ] {
             let refusal = Harness::refusal::<Openwhisk>(&conf(&host, more));
             assert!(refusal.contains(text), "{refusal}");

@@ -42,7 +42,10 @@ fn arguments_are_removed_replaced_and_rewritten() {
             json!({"type": "query", "name": "card", "action": "regex", "regex": "^\\d+(\\d{2})$", "value": "*$1"}),
             Some("/a?token=x%20y&card=*78&b=1&token=z&flag"),
         ),
-        (json!({"type": "query", "name": "flag", "action": "regex", "regex": ".", "value": "x"}), None),
+        (
+            json!({"type": "query", "name": "flag", "action": "regex", "regex": ".", "value": "x"}),
+            None,
+        ),
         (json!({"type": "query", "name": "none", "action": "remove"}), None),
     ] {
         assert_eq!(uri(fields.clone()).as_deref(), expected, "{fields}");
@@ -73,15 +76,33 @@ fn fields_of_bodies_are_masked_and_unreadable_bodies_are_not_logged() {
         masked.map(|masked| String::from_utf8(masked.body.unwrap()).unwrap())
     };
     let of = |format: &str, name: &str, action: &str| {
-        mask(json!({"type": "body", "body_format": format, "name": name, "action": action, "regex": "^.", "value": "*"}))
+        mask(
+            json!({"type": "body", "body_format": format, "name": name, "action": action, "regex": "^.", "value": "*"}),
+        )
     };
     let users = r#"{"users":[{"card":"12","n":1},{"card":"34"}],"password":"p"}"#;
     for (conf, sent, expected) in [
-        (of("json", "$.password", "remove"), users, Some(r#"{"users":[{"card":"12","n":1},{"card":"34"}]}"#)),
-        (of("json", "$.users[*].card", "regex"), users, Some(r#"{"users":[{"card":"*2","n":1},{"card":"*4"}],"password":"p"}"#)),
+        (
+            of("json", "$.password", "remove"),
+            users,
+            Some(r#"{"users":[{"card":"12","n":1},{"card":"34"}]}"#),
+        ),
+        (
+            of("json", "$.users[*].card", "regex"),
+            users,
+            Some(r#"{"users":[{"card":"*2","n":1},{"card":"*4"}],"password":"p"}"#),
+        ),
         (of("json", "$.users[0].n", "regex"), users, None),
-        (of("json", "$.users[0].n", "replace"), users, Some(r#"{"users":[{"card":"12","n":"*"},{"card":"34"}],"password":"p"}"#)),
-        (of("json", "$.items[0,2]", "remove"), r#"{"items":[1,2,3,4]}"#, Some(r#"{"items":[2,4]}"#)),
+        (
+            of("json", "$.users[0].n", "replace"),
+            users,
+            Some(r#"{"users":[{"card":"12","n":"*"},{"card":"34"}],"password":"p"}"#),
+        ),
+        (
+            of("json", "$.items[0,2]", "remove"),
+            r#"{"items":[1,2,3,4]}"#,
+            Some(r#"{"items":[2,4]}"#),
+        ),
         (of("json", "$.items[*]", "remove"), r#"{"items":[1,2,3]}"#, Some(r#"{"items":[]}"#)),
         (of("json", "$.password", "remove"), "password=p", Some("")),
         (of("urlencoded", "password", "replace"), "a=1&password=p", Some("a=1&password=*")),
@@ -103,12 +124,31 @@ fn fields_of_bodies_are_masked_and_unreadable_bodies_are_not_logged() {
 fn bad_confs_are_refused() {
     let base = json!({"type": "body", "name": "a", "action": "remove"});
     for (conf, text) in [
-        (mask(base), "property \"body_format\" is required"),
-        (mask(json!({"type": "query", "name": "a", "action": "regex", "value": ""})), "property \"regex\" is required"),
-        (mask(json!({"type": "query", "name": "a", "action": "replace"})), "property \"value\" is required"),
-        (mask(json!({"type": "cookie", "name": "a", "action": "remove"})), "matches none of the enum values"),
-        (mask(json!({"type": "query", "name": "a", "action": "regex", "regex": "(", "value": ""})), "pcre2_compile() failed"),
-        (mask(json!({"type": "body", "body_format": "json", "name": "$.a[?(@.b)]", "action": "remove"})), "unsupported JSONPath"),
+        (mask(base), "then clause did not match"),
+        (
+            mask(json!({"type": "query", "name": "a", "action": "regex", "value": ""})),
+            "then clause did not match",
+        ),
+        (
+            mask(json!({"type": "query", "name": "a", "action": "replace"})),
+            "then clause did not match",
+        ),
+        (
+            mask(json!({"type": "cookie", "name": "a", "action": "remove"})),
+            "matches none of the enum values",
+        ),
+        (
+            mask(
+                json!({"type": "query", "name": "a", "action": "regex", "regex": "(", "value": ""}),
+            ),
+            "pcre2_compile() failed",
+        ),
+        (
+            mask(
+                json!({"type": "body", "body_format": "json", "name": "$.a[?(@.b)]", "action": "remove"}),
+            ),
+            "unsupported JSONPath",
+        ),
         (json!({"max_body_size": 0}), "expected 0 to be greater than 0"),
     ] {
         let refusal = Harness::refusal::<DataMask>(&conf);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `cargo x ci`.
 #[derive(Args)]
 pub(crate) struct CiArguments {
-    /// Run only these steps (fmt, clippy, tidy, test, doc, deny, console, gate).
+    /// Run only these steps (fmt, clippy, tidy, test, guide, doc, deny, console, gate).
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -44,6 +44,7 @@ const STEPS: &[Step] = &[
     },
     Step { name: "tidy", cargo: "x tidy", needs: Need::Nothing },
     Step { name: "test", cargo: "x test", needs: Need::Nothing },
+    Step { name: "guide", cargo: "x guide", needs: Need::Nothing },
     Step { name: "doc", cargo: "doc --workspace --no-deps --quiet", needs: Need::Nothing },
     Step { name: "deny", cargo: "deny check", needs: Need::CargoCommand("deny", DENY_MISSING) },
     Step { name: "console", cargo: "x console check", needs: Need::Nothing },

@@ -10,6 +10,7 @@ mod console;
 mod dist;
 mod fuzz;
 mod generate;
+mod guide;
 mod install;
 mod shell;
 mod test;
@@ -35,6 +36,8 @@ enum Task {
     Tidy(tidy::TidyArguments),
     /// Write the reference pages under docs/reference/ from the program itself.
     Gen(generate::GenerateArguments),
+    /// Follow the guide for plugins: build and run a gateway with a plugin of its own.
+    Guide,
     /// Run everything that must pass before a change is merged.
     Ci(ci::CiArguments),
     /// Build, check or serve the web console.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Install => install::run(),
         Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Gen(arguments) => generate::run(&arguments),
+        Task::Guide => guide::run(),
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Console(arguments) => console::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Map, Value};
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::{LuaTrust, Scripting};
+use tollhouse_config::bootstrap::{LuaTrust, Peer, Scripting};
 use tollhouse_lua::Lua;
 use tollhouse_model::Problem;
 use tollhouse_model::secret::{SecretRef, SecretSource};
-use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
+use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, PluginType, Services};
 use tollhouse_stdx::MemoryBudget;
 
 use crate::process_log::process_log;
@@ -49,6 +49,34 @@ pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
     if bootstrap.server_tokens { APISIX_TOKEN } else { "APISIX" }
 }
 
+/// Function that makes the plugins of a binary of its own.
+pub type OwnPlugins = fn() -> Vec<PluginType>;
+
+/// Plugins that the binary adds to those of this build.
+static OWN: OnceLock<OwnPlugins> = OnceLock::new();
+
+/// Adds the plugins of a binary of its own. Must be called before anything else; later calls have
+/// no effect.
+///
+/// # Errors
+/// If one of them has the name of a plugin of this build.
+pub fn add_own(plugins: OwnPlugins) -> Result<(), Problem> {
+    let built_in = tollhouse_plugins::catalogue();
+    let taken = plugins().into_iter().find(|plugin| built_in.get(plugin.name).is_some());
+    if let Some(PluginType { name, .. }) = taken {
+        let reason = format!("plugin \"{name}\" is already part of the gateway");
+        return Err(Problem::error("plugins", reason).with_hint("give it another name"));
+    }
+    let _ = OWN.set(plugins);
+    Ok(())
+}
+
+/// Returns the plugins of this binary, without those of scripts.
+fn built_in() -> Catalogue {
+    let own = OWN.get().map(|plugins| plugins()).unwrap_or_default();
+    tollhouse_plugins::catalogue().with(own)
+}
+
 /// Returns all plugins, with those of the folder of scripts. Their schemas are compiled once per
 /// process.
 pub fn catalogue() -> Arc<Catalogue> {
@@ -56,7 +84,7 @@ pub fn catalogue() -> Arc<Catalogue> {
     if let Some(scripts) = locked_scripts().last() {
         return Arc::clone(&scripts.catalogue);
     }
-    Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
+    Arc::clone(CATALOGUE.get_or_init(|| Arc::new(built_in())))
 }
 
 /// Returns the plugins that the bootstrap file enables.
@@ -69,7 +97,7 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
         return Ok(catalogue());
     }
     let own = scripts_of(bootstrap).map(|scripts| scripts.lua.plugins().0).unwrap_or_default();
-    let chosen = tollhouse_plugins::catalogue().with(own).only(&bootstrap.plugins);
+    let chosen = built_in().with(own).only(&bootstrap.plugins);
     let chosen = chosen.map_err(|NoSuchPlugin(name)| {
         let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
             .map(|near| format!("did you mean \"{near}\"?"))
@@ -140,7 +168,7 @@ fn note_scripts(bootstrap: &Bootstrap) -> Result<(), Problem> {
         settings: settings.clone(),
         attributes: bootstrap.plugin_attr.clone(),
         lua: Arc::new(lua),
-        catalogue: Arc::new(tollhouse_plugins::catalogue().with(own)),
+        catalogue: Arc::new(built_in().with(own)),
     }));
     Ok(())
 }
@@ -175,6 +203,15 @@ impl SecretSource for OpaqueSecrets {
     }
 }
 
+/// Returns the header in which the gateway can tell its own listeners the address of a client.
+fn client_address_header(bootstrap: &Bootstrap) -> Option<String> {
+    let real_ip = &bootstrap.real_ip;
+    let this_host = std::net::IpAddr::from([127, 0, 0, 1]);
+    let is_this_host =
+        |peer: &Peer| matches!(peer, Peer::Network(network) if network.contains(&this_host));
+    real_ip.from.iter().any(is_this_host).then(|| real_ip.header.clone())
+}
+
 /// Returns the services for the plugins of a running gateway. The caller adds the endpoints.
 pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut services = Services::new(server_token(bootstrap));
@@ -189,6 +226,7 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     services.own_log = Arc::clone(process_log().followers());
     let mut tls = bootstrap.listen.https.iter().map(|address| address.port());
     services.tls_port = tls.find(|port| *port != 0);
+    services.client_address_header = client_address_header(bootstrap);
     services.skipped_plugins = bootstrap.skip_plugins.clone();
     let scripts = scripts_of(bootstrap).map(|scripts| Arc::clone(&scripts.lua));
     services.scripting = scripts.map(|lua| lua as Arc<dyn tollhouse_plugin::Scripting>);

@@ -12,21 +12,16 @@ use crate::scope::Scope;
 use crate::validation::Role;
 
 /// Plugins whose absence lets no unwanted request pass and reveals no hidden data: loggers,
-/// tracers, encodings, protocols and destinations.
+/// tracers, encodings and protocols.
 const HARMLESS: &[&str] = &[
     "ai-cache",
-    "ai-proxy",
-    "ai-proxy-multi",
     "ai-rag",
-    "aws-lambda",
-    "azure-functions",
     "batch-requests",
     "body-transformer",
     "brotli",
     "clickhouse-logger",
     "datadog",
     "degraphql",
-    "dubbo-proxy",
     "elasticsearch-logger",
     "error-log-logger",
     "example-plugin",
@@ -36,7 +31,6 @@ const HARMLESS: &[&str] = &[
     "grpc-transcode",
     "grpc-web",
     "gzip",
-    "http-dubbo",
     "http-logger",
     "inspect",
     "kafka-logger",
@@ -45,13 +39,10 @@ const HARMLESS: &[&str] = &[
     "log-rotate",
     "loggly",
     "loki-logger",
-    "mcp-bridge",
     "mqtt-proxy",
     "node-status",
     "ocsp-stapling",
-    "openfunction",
     "opentelemetry",
-    "openwhisk",
     "prometheus",
     "proxy-buffering",
     "proxy-control",
@@ -70,6 +61,27 @@ const HARMLESS: &[&str] = &[
     "traffic-label",
     "udp-logger",
     "zipkin",
+];
+
+/// Plugins that answer in the place of the route's nodes. Without such a plugin, requests with their
+/// credentials would go to nodes that were never meant to get them.
+const REPLACING: &[&str] = &[
+    "ai-proxy",
+    "ai-proxy-multi",
+    "aws-lambda",
+    "azure-functions",
+    "dubbo-proxy",
+    "http-dubbo",
+    "mcp-bridge",
+    "openapi-to-mcp",
+    "openfunction",
+    "openwhisk",
+];
+
+/// Plugins that this build refuses on purpose, each with another way to the same end.
+const ALTERNATIVES: &[(&str, &str)] = &[
+    ("dubbo-proxy", "routes of ShenYu's gateway call services of Dubbo; see docs/guides/shenyu.md"),
+    ("gm", "certificates with SM2 keys are not supported; use RSA or ECDSA certificates"),
 ];
 
 /// APISIX plugins that this build lacks and that protect, may protect, or run custom code. A
@@ -123,7 +135,11 @@ pub const ALL: &str = "*";
 
 /// Whether `name` is a plugin of APISIX, according to the lists in this module.
 pub fn is_of_apisix(name: &str) -> bool {
-    HARMLESS.contains(&name) || PROTECTING.contains(&name)
+    all().any(|other| other == name)
+}
+
+fn all() -> impl Iterator<Item = &'static str> {
+    [HARMLESS, REPLACING, PROTECTING].into_iter().flatten().copied()
 }
 
 /// Returns the problem for a plugin that is not in the catalogue: an error if requests of the
@@ -138,14 +154,18 @@ pub fn problem(name: &str, path: String, role: Role, scope: &Scope<'_>) -> Probl
     if role == Role::Identity && IDENTIFYING.contains(&name) {
         return Problem::warning(path, reason).with_hint("it identifies no consumer");
     }
-    let refused = "requests that it might protect are answered 503 (plugin_unavailable) until it \
-                   is removed, or named in skip_plugins";
-    let foreign = HARMLESS.iter().chain(PROTECTING).copied();
-    let known = scope.catalogue.iter().map(|plugin| plugin.name).chain(foreign);
-    let is_foreign = PROTECTING.contains(&name);
-    let hint = match nearest(name, known).filter(|_| !is_foreign) {
-        Some(near) => format!("did you mean \"{near}\"? {refused}"),
-        None => refused.to_owned(),
+    let work = if REPLACING.contains(&name) { "answer" } else { "protect" };
+    let refused = format!(
+        "requests that it might {work} are answered 503 (plugin_unavailable) until it is removed, or \
+         named in skip_plugins"
+    );
+    let known = scope.catalogue.iter().map(|plugin| plugin.name).chain(all());
+    let near = nearest(name, known).filter(|_| !is_of_apisix(name));
+    let alternative = ALTERNATIVES.iter().find(|(other, _)| *other == name);
+    let hint = match (near, alternative) {
+        (Some(near), _) => format!("did you mean \"{near}\"? {refused}"),
+        (None, Some((_, alternative))) => format!("{alternative}; {refused}"),
+        (None, None) => refused,
     };
     Problem::error(path, reason).with_hint(hint)
 }
@@ -180,12 +200,21 @@ mod tests {
     #[test]
     fn only_what_protects_nothing_is_passed_over() {
         use Role::{Identity, Verifier};
-        let table: [(&str, Role, &[&str], bool, &str); 12] = [
+        let table: [(&str, Role, &[&str], bool, &str); 15] = [
             ("openid-connect", Verifier, &[], true, "requests that it might protect"),
             ("chaitin-waf", Verifier, &[], true, "requests that it might protect"),
             ("ext-plugin-pre-req", Verifier, &[], true, "requests that it might protect"),
             ("key-auht", Verifier, &[], true, "did you mean \"key-auth\"? requests"),
             ("opentelemtry", Verifier, &[], true, "did you mean \"opentelemetry\"?"),
+            ("ai-proxy", Verifier, &[], true, "requests that it might answer"),
+            ("gm", Verifier, &[], true, "certificates with SM2 keys are not supported"),
+            (
+                "dubbo-proxy",
+                Verifier,
+                &[],
+                true,
+                "routes of ShenYu's gateway call services of Dubbo",
+            ),
             ("my-own", Verifier, &[], true, "requests that it might protect"),
             ("kafka-logger", Verifier, &[], false, "it has no effect"),
             ("opentelemetry", Identity, &[], false, "it has no effect"),

@@ -12,7 +12,9 @@ use tollhouse_model::secret::{
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
-use crate::plugin::{BackgroundWork, Category, MetadataSpec, Phases, Plugin, Remark, RunPolicy};
+use crate::plugin::{
+    BackgroundWork, Category, MetadataSpec, Phases, Plugin, PluginEndpoint, Remark, RunPolicy,
+};
 use crate::scope::{Scope, Services};
 
 pub use crate::schema::SchemaOf;
@@ -51,6 +53,8 @@ pub struct PluginType {
     pub remarks: fn(&Value) -> Vec<Remark>,
     /// Secret fields of the plugin's metadata; `None` without metadata.
     pub metadata_spec: Option<MetadataSpec>,
+    /// Endpoints that `public-api` may expose.
+    pub endpoints: &'static [PluginEndpoint],
     /// Function that starts the work of [`Plugin::start`].
     pub start: fn(&Value, &Arc<Services>) -> Result<Option<BackgroundWork>, ConfError>,
     conf: Rules,
@@ -204,6 +208,7 @@ impl PluginType {
             conf: Rules::new(schema),
             metadata: metadata_spec.map(|spec| Rules::new((spec.schema)())),
             metadata_spec,
+            endpoints: P::endpoints(),
             start: P::start,
             identity: consumer.map(|spec| Rules::new((spec.schema)())),
             consumer,
@@ -243,6 +248,7 @@ impl PluginType {
             conf: Rules { compiled: Schema::compile(&plugin.schema)?, document: plugin.schema },
             metadata,
             metadata_spec: has_metadata.then(|| MetadataSpec::with_schema(|| json!({}))),
+            endpoints: &[],
             start: |_, _| Ok(None),
             identity: None,
             consumer: None,

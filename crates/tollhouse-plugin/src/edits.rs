@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_stdx::control_bytes::control_position;
@@ -351,6 +352,24 @@ impl RewrittenTarget {
     }
 }
 
+/// Statuses of nodes after which a request is sent to another node, and the methods for which this
+/// holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetriedStatuses {
+    /// Statuses in ascending order.
+    pub statuses: Box<[u16]>,
+    /// Methods of requests that may be repeated.
+    pub methods: Box<[Box<[u8]>]>,
+}
+
+impl RetriedStatuses {
+    /// Whether a request with this method is repeated after an answer with this status.
+    pub fn apply_to(&self, method: &[u8], status: u16) -> bool {
+        self.statuses.binary_search(&status).is_ok()
+            && self.methods.iter().any(|other| **other == *method)
+    }
+}
+
 /// Changes to a request before it is sent to a node.
 #[derive(Debug)]
 pub struct RequestEdits {
@@ -372,6 +391,8 @@ pub struct RequestEdits {
     pub time_max: Option<Duration>,
     /// Index of the chosen upstream in the list of the plugin that chose it.
     pub upstream: Option<usize>,
+    /// Statuses of nodes after which the request is sent to another node.
+    pub retried_statuses: Option<Arc<RetriedStatuses>>,
     /// Name of the limit that refused the request, for metrics.
     pub refused_by: Option<&'static str>,
     /// Variables that plugins have set, for later plugins and for logs.
@@ -397,6 +418,7 @@ impl Default for RequestEdits {
             body_bytes_max: None,
             time_max: None,
             upstream: None,
+            retried_statuses: None,
             refused_by: None,
             variables: Vec::new(),
             rewritten: None,
@@ -420,6 +442,7 @@ impl RequestEdits {
             body_bytes_max,
             time_max,
             upstream,
+            retried_statuses,
             refused_by,
             variables,
             rewritten,
@@ -435,6 +458,7 @@ impl RequestEdits {
         *body_bytes_max = None;
         *time_max = None;
         *upstream = None;
+        *retried_statuses = None;
         *refused_by = None;
         variables.clear();
         *rewritten = None;

@@ -1,8 +1,11 @@
 //! View of a finished exchange for plugins.
 
-use tollhouse_model::variable::Lookup;
+use std::borrow::Cow;
 
-use crate::exchange::{Exchange, Moment};
+use tollhouse_model::variable::{Lookup, Variable};
+
+use crate::exchange::{Exchange, Moment, each_header};
+use crate::mask::MaskedRequest;
 use crate::memory::Memory;
 
 /// Statuses, sizes and times of a finished exchange.
@@ -44,13 +47,14 @@ pub struct LogContext<'r> {
     exchange: &'r dyn Exchange,
     memory: &'r mut Memory,
     transfer: Transfer<'r>,
+    masked: Option<Box<MaskedRequest>>,
     instance: usize,
 }
 
 impl<'r> LogContext<'r> {
     /// Returns the context of the exchange behind `exchange`.
     pub fn new(exchange: &'r dyn Exchange, memory: &'r mut Memory, transfer: Transfer<'r>) -> Self {
-        Self { exchange, memory, transfer, instance: 0 }
+        Self { exchange, memory, transfer, masked: None, instance: 0 }
     }
 
     /// Sets the plugin instance that runs next. Each instance has separate memory for
@@ -65,14 +69,49 @@ impl<'r> LogContext<'r> {
         &self.transfer
     }
 
-    /// Returns the exchange with the request as the client sent it.
+    /// Returns the exchange with the request as the client sent it, without masks. Logs use
+    /// [`Self::each_header`], [`Self::query`] and [`Self::variables`] instead.
     pub fn request(&self) -> &'r dyn Exchange {
         self.exchange
     }
 
-    /// Returns the variables of request and answer.
+    /// Returns the variables of request and answer, with masks.
     pub fn variables(&self) -> &dyn Lookup {
-        self.exchange.as_lookup()
+        match &self.masked {
+            Some(_) => self,
+            None => self.exchange.as_lookup(),
+        }
+    }
+
+    /// Calls `visit` with every header line of the request, with masks.
+    pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        match &self.masked {
+            Some(masked) => masked.each_header(self.exchange, visit),
+            None => each_header(self.exchange, visit),
+        }
+    }
+
+    /// Returns the query string of the request without `?`, with masks.
+    pub fn query(&self) -> Option<&[u8]> {
+        match self.masked() {
+            Some(masked) if masked.uri.is_some() => masked.query(),
+            _ => self.exchange.query(),
+        }
+    }
+
+    /// Returns the parts of the request that a plugin has masked.
+    pub fn masked(&self) -> Option<&MaskedRequest> {
+        self.masked.as_deref()
+    }
+
+    /// Returns the masks, for further ones.
+    pub fn mask(&mut self) -> &mut MaskedRequest {
+        self.masked.get_or_insert_default()
+    }
+
+    /// Returns the masks for the access log.
+    pub fn into_masked(self) -> Option<Box<MaskedRequest>> {
+        self.masked
     }
 
     /// Returns the time of the monotonic and of the wall clock.
@@ -88,5 +127,14 @@ impl<'r> LogContext<'r> {
     /// Returns the value of type `T` that this plugin instance stored in an earlier phase.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
         self.memory.get(self.instance)
+    }
+}
+
+impl Lookup for LogContext<'_> {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        match &self.masked {
+            Some(masked) => masked.variable(self.exchange, variable),
+            None => self.exchange.as_lookup().variable(variable),
+        }
     }
 }

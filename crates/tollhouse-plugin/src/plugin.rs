@@ -72,6 +72,11 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Returns the endpoints that `public-api` may expose for this plugin.
+    fn endpoints() -> &'static [PluginEndpoint] {
+        &[]
+    }
+
     /// Starts work that the plugin does without a request, while its metadata exists. The work ends
     /// when the returned value is dropped, which happens when the metadata changes.
     ///
@@ -284,6 +289,22 @@ pub enum UpstreamRef<'a> {
     /// Upstream of the matched route.
     Route,
 }
+
+/// Endpoint of a plugin that does not belong to a node, such as a login. A route exposes it with
+/// `public-api`.
+#[derive(Debug, Clone, Copy)]
+pub struct PluginEndpoint {
+    /// Method of requests; other methods get 404.
+    pub method: &'static str,
+    /// Path of the endpoint, if `plugin_attr.<plugin>.uri` does not name another.
+    pub path: &'static str,
+    /// Function that answers a request.
+    pub answer: AnswerRequest,
+}
+
+/// Function that answers a request to an endpoint of a plugin.
+pub type AnswerRequest =
+    for<'a> fn(&'a mut RequestContext<'_>, &'a Arc<Services>) -> LocalFuture<'a, Answer<'static>>;
 
 /// Work of a plugin without requests; it ends when this is dropped.
 pub type BackgroundWork = Box<dyn Any + Send + Sync>;

@@ -72,6 +72,9 @@ pub struct Services {
     pub endpoints: HashMap<&'static str, Endpoint>,
     /// TLS port of the data plane, if it has one.
     pub tls_port: Option<u16>,
+    /// Header in which the gateway itself may tell its own listeners the address of a client; `None`
+    /// if they do not trust the loopback address.
+    pub client_address_header: Option<String>,
     /// Registry of queues of plugins that send in batches.
     pub queues: Arc<Queues>,
     /// Lines of the process's own log.
@@ -118,6 +121,7 @@ impl Services {
             background: None,
             endpoints: HashMap::new(),
             tls_port: None,
+            client_address_header: None,
             queues: Arc::default(),
             own_log: Arc::default(),
             memory: MemoryBudget::unlimited(),

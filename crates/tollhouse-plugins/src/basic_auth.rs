@@ -13,20 +13,30 @@
 //!
 //! # Notes
 //! Name and password are read as in RFC 7617: the first colon ends the name. Everything after it is
-//! the password, including further colons and white space. The scheme is not case-sensitive.
+//! the password, including further colons and white space. The scheme is not case-sensitive. A
+//! consumer may have a hash of `htpasswd` (`password_hash`: bcrypt, `$apr1$` or `{SHA}`) instead of
+//! the password.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Carrier, Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Carrier, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
+    RequestContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::htpasswd::{Effort, PasswordHash};
 use crate::shared::auth::scheme::credentials;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
+
+/// Largest number of slow comparisons at once, in the whole process.
+const COMPARISONS_MAX: usize = 2;
 
 /// Configuration of `basic-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,13 +63,31 @@ defaults! {
 pub struct Login {
     /// User name; unique among all consumers.
     pub username: String,
-    /// Password.
-    pub password: SecretText,
+    /// Password, unless its hash is given.
+    pub password: Option<SecretText>,
+    /// Hash of the password as `htpasswd` writes it: bcrypt (`$2y$…`), Apache's MD5 (`$apr1$…`) or
+    /// SHA-1 (`{SHA}…`).
+    pub password_hash: Option<SecretText>,
+    #[serde(skip)]
+    parsed_hash: Option<Arc<PasswordHash>>,
 }
 
 impl Identity for Login {
     const KEY_FIELD: &'static str = "username";
-    const ENCRYPTED: &'static [&'static str] = &["password"];
+    const ENCRYPTED: &'static [&'static str] = &["password", "password_hash"];
+
+    fn prepare(&mut self) -> Result<(), ConfError> {
+        if self.password.is_some() && self.password_hash.is_some() {
+            return Err("password and password_hash cannot be specified at the same time".into());
+        }
+        if self.password.is_none() && self.password_hash.is_none() {
+            return Err("property \"password\" is required".into());
+        }
+        let hash = self.password_hash.as_ref();
+        let parsed = hash.map(|hash| PasswordHash::parse(hash.as_str()).map(Arc::new));
+        self.parsed_hash = parsed.transpose()?;
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -85,32 +113,107 @@ impl Plugin for BasicAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let admitted = authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
-        if let Err(message) = admitted {
-            return self.gate.refusal(message).into();
+        let sent = match sent_login(cx) {
+            Ok(sent) => sent,
+            Err(message) => return step(self.turn_away(cx, message)),
+        };
+        let Some((credential, login)) = find(cx, &sent) else {
+            return step(self.turn_away(cx, WRONG));
+        };
+        let Some(hash) = &login.parsed_hash else {
+            let is_right = login.password.as_ref().is_some_and(|own| own.is(&sent.password));
+            return step(self.decide(cx, credential, is_right));
+        };
+        if hash.effort(&sent.password) == Effort::Short {
+            let is_right = hash.is(&sent.password);
+            return step(self.decide(cx, credential, is_right));
         }
-        if self.hides_credentials {
-            cx.remove_header("Authorization");
-        }
-        Step::Continue
+        let hash = Arc::clone(hash);
+        Step::wait(async move {
+            let is_right = compare_elsewhere(hash, sent.password).await;
+            // The consumers are those of the same snapshot, so that the credential is found again.
+            let outcome = match cx.find_credential(Self::NAME, &sent.username) {
+                Some(credential) => self.decide(cx, credential, is_right),
+                None => self.turn_away(cx, WRONG),
+            };
+            match outcome {
+                None => Flow::Continue,
+                Some(answer) => answer.into(),
+            }
+        })
     }
 }
 
-fn authenticate(cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
+/// Message for a wrong name or password.
+const WRONG: &str = "Invalid user authorization";
+
+/// Name and password that a client has sent.
+struct SentLogin {
+    username: Vec<u8>,
+    password: Vec<u8>,
+}
+
+fn step(answer: Option<Answer<'_>>) -> Step<'_> {
+    answer.map_or(Step::Continue, Into::into)
+}
+
+impl BasicAuth {
+    /// Admits the consumer, or turns the request away. Returns the answer of a refusal.
+    fn decide<'r>(
+        &self,
+        cx: &mut RequestContext<'r>,
+        credential: &'r Credential,
+        is_right: bool,
+    ) -> Option<Answer<'_>> {
+        if !is_right {
+            return self.turn_away(cx, WRONG);
+        }
+        cx.authenticate(credential);
+        cx.edits().identities.explain(Carrier::Authorization);
+        self.hide(cx);
+        None
+    }
+
+    /// Admits the request as the anonymous consumer, or returns the refusal.
+    fn turn_away(&self, cx: &mut RequestContext<'_>, message: &'static str) -> Option<Answer<'_>> {
+        match self.gate.admit_anonymous(cx, message) {
+            Ok(()) => {
+                self.hide(cx);
+                None
+            }
+            Err(rejection) => Some(self.gate.refusal(rejection)),
+        }
+    }
+
+    fn hide(&self, cx: &mut RequestContext<'_>) {
+        if self.hides_credentials {
+            cx.remove_header("Authorization");
+        }
+    }
+}
+
+/// Compares on another thread. At most a few comparisons run at once, so that wrong passwords cannot
+/// take all threads.
+async fn compare_elsewhere(hash: Arc<PasswordHash>, password: Vec<u8>) -> bool {
+    static COMPARISONS: Semaphore = Semaphore::const_new(COMPARISONS_MAX);
+    let Ok(_permit) = COMPARISONS.acquire().await else { return false };
+    tokio::task::spawn_blocking(move || hash.is(&password)).await.unwrap_or(false)
+}
+
+fn sent_login(cx: &RequestContext<'_>) -> Result<SentLogin, &'static str> {
     let header = cx.header("Authorization").ok_or("Missing authorization in request")?;
     let (username, password) =
         name_and_password(&header).ok_or("Invalid authorization in request")?;
-    let credential = cx.find_credential(BasicAuth::NAME, &username);
-    let credential = credential
-        .filter(|found| found.identity::<Login>().is_some_and(|login| login.password.is(&password)))
-        .ok_or("Invalid user authorization")?;
-    cx.authenticate(credential);
-    cx.edits().identities.explain(Carrier::Authorization);
-    Ok(())
+    Ok(SentLogin { username, password })
+}
+
+fn find<'r>(cx: &RequestContext<'r>, sent: &SentLogin) -> Option<(&'r Credential, &'r Login)> {
+    let credential = cx.find_credential(BasicAuth::NAME, &sent.username)?;
+    Some((credential, credential.identity::<Login>()?))
 }
 
 /// Decodes name and password from `Basic <base64>`.
-fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut name = decode_base64(credentials(header, "Basic")?)?;
     let colon = name.iter().position(|&byte| byte == b':')?;
     let password = name.split_off(colon + 1);
@@ -226,8 +329,42 @@ mod tests {
         let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
         let refusal = plugin.identify(&json!({"username": "foo"})).err().map(String::from);
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
-        let printed =
-            format!("{:?}", Login { username: "u".into(), password: SecretText::default() });
-        assert_eq!(printed, "Login { username: \"u\", password: *** }");
+        let login: Login =
+            serde_json::from_value(json!({"username": "u", "password": "p"})).unwrap();
+        assert!(!format!("{login:?}").contains("\"p\""));
+        for (more, text) in [
+            (
+                json!({"password": "a", "password_hash": "$apr1$a$b"}),
+                "cannot be specified at the same time",
+            ),
+            (json!({"password_hash": "plain"}), "unknown password hash"),
+        ] {
+            let mut conf = json!({"username": "foo"});
+            conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let refusal = plugin.identify(&conf).err().map(String::from).unwrap_or_default();
+            assert!(refusal.contains(text), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_password_may_be_known_by_its_hash() {
+        for hash in [
+            "$apr1$qHDFfhPC$nITSVHgYbDAK1Y0acGRnY0",
+            "{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=",
+            &bcrypt::hash_with_salt("myPassword", 4, [7; 16]).unwrap().to_string(),
+        ] {
+            let login = json!({"username": "foo", "password_hash": hash});
+            let mut harness =
+                Harness::new::<BasicAuth>(&json!({})).consumer::<BasicAuth>("jack", &login);
+            for (sent, consumer) in [
+                ("foo:myPassword", Some("jack")),
+                ("foo:wrong", None),
+                ("foo:myPassword", Some("jack")),
+            ] {
+                let outcome = harness.request(&request(&format!("Basic {}", encode_base64(sent))));
+                assert_eq!(outcome.consumer.as_deref(), consumer, "{hash}");
+                assert_eq!(outcome.status(), if consumer.is_some() { 0 } else { 401 });
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! # Answers
 //! - the service's status and body if its status is 300 or above
+//! - 302 to `signin_uri`, if it is set and the service answers 401
 //! - `status_on_error` when the service does not answer, unless `allow_degradation` is set
 //! - 413 when a body to be forwarded exceeds `max_req_body_size`
 //!
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tollhouse_model::template::{Template, TemplatePart};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
     Answer, BodyError, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind,
@@ -41,6 +43,7 @@ use crate::shared::auth::grant::digest_of;
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::header_fields;
 use crate::shared::confs::text::Text;
+use crate::shared::messages::uri::{AddressWriter, Literals, append_query};
 
 /// Configuration of `forward-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -74,6 +77,15 @@ pub struct Config {
     /// Headers that the client gets from the service's answer if it refuses the request.
     #[serde(default)]
     pub client_headers: Vec<String>,
+    /// Address of a page to sign in at. Clients are sent there (302) if the service answers 401.
+    /// May contain variables, such as `https://$host/oauth2/start`. Unset: clients get the 401.
+    #[schemars(length(min = 1))]
+    pub signin_uri: Option<String>,
+    /// Argument of `signin_uri` with the requested address; `rd` by default. It is not added if
+    /// `signin_uri` has it already.
+    #[serde(default = "default_signin_redirect_param")]
+    #[schemars(length(min = 1), regex(pattern = r"^[A-Za-z0-9_.~-]+$"))]
+    pub signin_redirect_param: String,
     /// Timeout for the service's answer, in milliseconds.
     #[serde(default = "service::default_timeout")]
     #[schemars(range(min = 1, max = 60_000))]
@@ -107,6 +119,7 @@ pub enum RequestMethod {
 defaults! {
     default_status_on_error: u16 = 403;
     default_max_req_body_size: u64 = 64 << 20;
+    default_signin_redirect_param: String = "rd".into();
 }
 
 #[derive(Debug)]
@@ -119,6 +132,15 @@ pub struct ForwardAuth {
     client_headers: Vec<String>,
     body_bytes_max: u64,
     on_error: OnError,
+    sign_in: Option<SignIn>,
+}
+
+/// Page to sign in at.
+#[derive(Debug)]
+struct SignIn {
+    address: Template,
+    /// Name of the argument with the requested address; `None` if the address has it already.
+    parameter: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -158,6 +180,7 @@ impl Plugin for ForwardAuth {
             client_headers: config.client_headers,
             body_bytes_max: config.max_req_body_size,
             on_error,
+            sign_in: config.signin_uri.map(|uri| SignIn::parse(&uri, config.signin_redirect_param)),
         })
     }
 
@@ -288,12 +311,28 @@ impl ForwardAuth {
         }
     }
 
+    /// Sends a client to the page to sign in at, with the cookies of the service.
+    fn send_to<'a>(&self, cx: &RequestContext<'_>, page: &SignIn, reply: &Reply) -> Answer<'a> {
+        let mut answer = Answer::status(302)
+            .refused(RefusalKind::AuthMissing)
+            .with_header("Location", page.address_for(cx));
+        for name in self.client_headers.iter().filter(|it| !it.eq_ignore_ascii_case("location")) {
+            for value in reply.values(name) {
+                answer = answer.with_header(name.clone(), value.to_vec());
+            }
+        }
+        answer
+    }
+
     fn apply_reply<'a>(
         &self,
         cx: &mut RequestContext<'_>,
         reply: &Reply,
         grant: &[u8],
     ) -> Flow<'a> {
+        if let (401, Some(page)) = (reply.status, &self.sign_in) {
+            return self.send_to(cx, page, reply).into();
+        }
         if reply.status >= 300 {
             let mut answer =
                 Answer::text(reply.status, reply.body.to_vec()).refused(RefusalKind::DeniedByRule);
@@ -315,6 +354,38 @@ impl ForwardAuth {
         }
         self.note_identity(cx, &user, grant);
         Flow::Continue
+    }
+}
+
+impl SignIn {
+    fn parse(uri: &str, parameter: String) -> Self {
+        let query = uri.split_once('?').map_or("", |(_, query)| query);
+        let mut arguments = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+        let is_there = arguments.any(|name| name == parameter);
+        Self { address: Template::parse(uri), parameter: (!is_there).then_some(parameter) }
+    }
+
+    /// Returns the page's address for a request. Each value is encoded for its place.
+    fn address_for(&self, cx: &RequestContext<'_>) -> Vec<u8> {
+        let mut address = AddressWriter::new(cx, Literals::AsWritten);
+        for part in self.address.parts() {
+            match part {
+                TemplatePart::Text(text) => address.text(text.as_bytes()),
+                TemplatePart::Variable { variable, default } => {
+                    address.variable(cx, variable, default);
+                }
+            }
+        }
+        if let Some(parameter) = &self.parameter {
+            let mut own = address.into_bytes();
+            append_query(&mut own, format!("{parameter}=").as_bytes());
+            address = AddressWriter::new(cx, Literals::AsWritten);
+            address.text(&own);
+            address.value(if cx.is_tls() { &b"https://"[..] } else { &b"http://"[..] });
+            address.value(&cx.header("Host").unwrap_or_default());
+            address.value(&cx.real_request_uri());
+        }
+        address.into_bytes()
     }
 }
 
@@ -342,6 +413,31 @@ mod tests {
             Some("teapot") => reply(418, "Location: http://a.com\r\nX-Other: 1\r\n", "no tea"),
             _ => reply(403, "", ""),
         })
+    }
+
+    #[test]
+    fn clients_without_a_session_are_sent_to_sign_in() {
+        let server = TestServer::start(|request| match header(request, "authorization") {
+            Some("forbidden") => reply(403, "", "no"),
+            _ => reply(401, "Set-Cookie: state=1\r\nLocation: /other\r\n", "sign in"),
+        });
+        for (more, sent, status, location) in [
+            (json!({"signin_uri": "https://$host/start"}), "", 302, "https://a.com/start?rd=http://a.com:9080/x%3Fy%3D1%262"),
+            (json!({"signin_uri": "https://b/s?rd=$request_uri"}), "", 302, "https://b/s?rd=/x%3Fy%3D1%262"),
+            (json!({"signin_uri": "/in?a=b", "signin_redirect_param": "to"}), "", 302, "/in?a=b&to=http://a.com:9080/x%3Fy%3D1%262"),
+            (json!({"signin_uri": "/in"}), "Authorization: forbidden\n", 403, ""),
+            (json!({}), "", 401, "/other"),
+        ] {
+            let headers = json!({"client_headers": ["Set-Cookie", "Location"], "request_headers": ["Authorization"]});
+            let mut conf = conf(&server, more);
+            conf.as_object_mut().unwrap().extend(headers.as_object().unwrap().clone());
+            let request = format!("GET /x?y=1&2 HTTP/1.1\nHost: a.com:9080\n{sent}\n");
+            let outcome = Harness::new::<ForwardAuth>(&conf).request(&request);
+            assert_eq!(outcome.status(), status, "{conf}");
+            assert_eq!(outcome.header("location").unwrap_or_default(), location, "{conf}");
+            let cookie = if status == 403 { None } else { Some("state=1") };
+            assert_eq!(outcome.header("set-cookie"), cookie);
+        }
     }
 
     #[test]

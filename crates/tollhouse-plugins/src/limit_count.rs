@@ -61,6 +61,9 @@ const NO_SYNC_INTERVAL: f64 = -1.0;
 /// Shortest interval between two exchanges with Redis, in seconds.
 const SYNC_INTERVAL_MIN: f64 = 0.1;
 
+/// Number that an ordinary request counts as.
+const ONE: u64 = 1;
+
 /// Rules per request whose quotas fit without an allocation.
 const QUOTAS_INLINE: usize = 2;
 
@@ -182,6 +185,8 @@ struct Rule {
 struct Limit {
     count: u64,
     window_ms: u64,
+    /// Number that this request counts as; 1 except for GraphQL.
+    cost: u64,
 }
 
 /// Quotas that a request used, for the headers of its answer.
@@ -234,12 +239,12 @@ impl Plugin for LimitCount {
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         if self.backend.is_remote() || self.reads_body {
-            return Step::wait(self.ask(cx));
+            return Step::wait(self.charge(cx, ONE));
         }
         let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
-            let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
+            let Ok(limit) = rule.limit(cx, ONE) else { return step(self.unknown()) };
             let Some(limit) = limit else { continue };
             let now = cx.now();
             let verdict = rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
@@ -328,8 +333,8 @@ impl Rule {
     /// Returns the limit for this request. `None` if the rule is one of several and its limits do
     /// not resolve to numbers.
     #[inline]
-    fn limit(&self, cx: &RequestContext<'_>) -> Result<Option<Limit>, NoAmount> {
-        match self.resolve(cx) {
+    fn limit(&self, cx: &RequestContext<'_>, cost: u64) -> Result<Option<Limit>, NoAmount> {
+        match self.resolve(cx, cost) {
             Ok(limit) => Ok(Some(limit)),
             Err(NoAmount) if self.key.is_conditional() => Ok(None),
             Err(NoAmount) => Err(NoAmount),
@@ -337,17 +342,17 @@ impl Rule {
     }
 
     #[inline]
-    fn resolve(&self, cx: &RequestContext<'_>) -> Result<Limit, NoAmount> {
+    fn resolve(&self, cx: &RequestContext<'_>, cost: u64) -> Result<Limit, NoAmount> {
         let request = cx.variables();
         let count = self.count.resolve(request)?;
         let window_ms = self.window_seconds.resolve(request)?.saturating_mul(1000);
-        Ok(Limit { count, window_ms })
+        Ok(Limit { count, window_ms, cost })
     }
 }
 
 impl LimitCount {
-    /// Counts a request as `access` does, but may wait for Redis or the body.
-    async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
+    /// Counts a request as `access` does, as `cost` requests; may wait for Redis or the body.
+    pub(crate) async fn charge<'a>(&'a self, cx: &mut RequestContext<'_>, cost: u64) -> Flow<'a> {
         if self.reads_body
             && let Err(answer) = body::read_for_variables(cx).await
         {
@@ -356,7 +361,7 @@ impl LimitCount {
         let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
-            let Ok(limit) = rule.limit(cx) else { return self.unknown() };
+            let Ok(limit) = rule.limit(cx, cost) else { return self.unknown() };
             let Some(limit) = limit else { continue };
             let now = cx.now();
             let Some(key) = rule.key.with(cx.variables(), <[u8]>::to_vec) else { continue };

@@ -39,7 +39,6 @@ use serde_json::Value;
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, Scope, Step,
-    each_header,
 };
 use tollhouse_trace::{
     AttributeValue, Key, Propagators, Ratio, Root, Sampler, SpanContext, SpanId, SpanNames,
@@ -385,7 +384,7 @@ impl Opentelemetry {
             return;
         }
         let mut lines: Vec<(String, Vec<u8>)> = Vec::new();
-        each_header(cx.request(), &mut |name, value| {
+        cx.each_header(&mut |name, value| {
             let name = String::from_utf8_lossy(name).to_ascii_lowercase();
             match lines.iter_mut().find(|(other, _)| *other == name) {
                 Some((_, joined)) => joined.extend_from_slice(&[b", ", value].concat()),

@@ -8,20 +8,21 @@
 //!
 //! # Answers
 //! - 200 with the endpoint's reply
-//! - 404 when the endpoint does not exist, or the method is not GET
+//! - 404 when the endpoint does not exist, or the method is not the endpoint's
 //!
 //! # Notes
-//! Runs after authentication and restriction. No node is asked. The reply is generated on a
-//! separate thread, so that other requests do not wait for it.
+//! Runs after authentication and restriction. No node is asked. Besides the gateway's own pages, which
+//! need GET, there are the endpoints of the plugins `batch-requests` and `wolf-rbac`.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope,
-    Services, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, PluginEndpoint, RefusalKind, RequestContext,
+    Scope, Services, Step,
 };
 
 /// Configuration of `public-api`.
@@ -35,6 +36,8 @@ pub struct Config {
 pub struct PublicApi {
     path: Option<String>,
     services: Arc<Services>,
+    /// Endpoints of plugins, each with its path.
+    endpoints: Box<[(String, PluginEndpoint)]>,
 }
 
 impl Plugin for PublicApi {
@@ -45,7 +48,13 @@ impl Plugin for PublicApi {
     type Config = Config;
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
-        Ok(Self { path: config.uri, services: Arc::clone(scope.services) })
+        let endpoints = scope.catalogue.iter().flat_map(|plugin| {
+            let configured = scope.services.attribute(plugin.name, "uri").and_then(Value::as_str);
+            let path = move |own: &str| configured.unwrap_or(own).to_owned();
+            plugin.endpoints.iter().map(move |endpoint| (path(endpoint.path), *endpoint))
+        });
+        let endpoints = endpoints.collect();
+        Ok(Self { path: config.uri, services: Arc::clone(scope.services), endpoints })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -53,8 +62,19 @@ impl Plugin for PublicApi {
             Some(path) => Some(path.as_str()),
             None => std::str::from_utf8(cx.path()).ok(),
         };
-        let endpoint = path.and_then(|path| self.services.endpoints.get(path));
-        match endpoint {
+        let Some(path) = path else {
+            return Answer::status(404).refused(RefusalKind::NotFound).into();
+        };
+        let method = cx.method();
+        let mut plugins = self.endpoints.iter();
+        let is_meant = |(other, endpoint): &&(String, PluginEndpoint)| {
+            other == path && endpoint.method.as_bytes() == method
+        };
+        if let Some((_, endpoint)) = plugins.find(is_meant).cloned() {
+            let answering = (endpoint.answer)(cx, &self.services);
+            return Step::wait(async move { answering.await.borrowed().into() });
+        }
+        match self.services.endpoints.get(path) {
             Some(endpoint) if cx.method() == b"GET" => Step::wait(answer(Arc::clone(endpoint))),
             _ => Answer::status(404).refused(RefusalKind::NotFound).into(),
         }
@@ -74,7 +94,7 @@ async fn answer<'a>(endpoint: Endpoint) -> Flow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tollhouse_plugin::testing::{Harness, Outcome, configure};
 
     use super::*;

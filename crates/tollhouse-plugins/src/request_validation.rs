@@ -260,7 +260,7 @@ fn form(body: &[u8]) -> Value {
 }
 
 /// Describes invalid JSON in the words of APISIX, which clients may compare.
-fn undecodable(body: &[u8], fault: Malformed) -> Violation {
+pub(crate) fn undecodable(body: &[u8], fault: Malformed) -> Violation {
     let (found, at) =
         if fault.at >= body.len() { ("T_END", body.len()) } else { ("invalid token", fault.at) };
     Violation::new(format!("Expected value but found {found} at character {}", at + 1))

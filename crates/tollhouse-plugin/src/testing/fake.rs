@@ -152,7 +152,10 @@ impl Lookup for FakeExchange {
             }
             Variable::RemotePort => owned("40000".into()),
             Variable::ServerAddr => owned("127.0.0.1".into()),
-            Variable::ServerPort => owned("9080".into()),
+            Variable::ServerPort => {
+                let set = self.variables.iter().find(|(name, _)| name == "server_port");
+                owned(set.map_or("9080", |(_, port)| port).into())
+            }
             Variable::ServerProtocol => owned("HTTP/1.1".into()),
             Variable::Arg(name) => query_argument(self.query()?, name),
             Variable::Header(name) => {

@@ -56,10 +56,10 @@ impl KeyCount {
     /// Counts a request. The `bool` says whether it is the first one since the last exchange.
     fn count(&mut self, limit: Limit, now_ms: u64) -> (Verdict, bool) {
         let used = self.agreed + self.pending;
-        let verdict = Verdict::from_count(used + 1, limit, self.ends_ms - now_ms);
+        let verdict = Verdict::from_count(used.saturating_add(limit.cost), limit, self.ends_ms - now_ms);
         let passes = matches!(verdict, Verdict::Passes(_));
         let begins = passes && self.pending == 0;
-        self.pending += u64::from(passes);
+        self.pending += if passes { limit.cost } else { 0 };
         (verdict, begins)
     }
 }
@@ -93,7 +93,7 @@ impl DelayedCounts {
             self.table.change(tag, now_ms, |entry| (entry.count(limit, now_ms), After::Kept));
         let (verdict, begins) = match counted {
             Some(counted) => counted,
-            None => match self.counts.add(key, 1, limit).await {
+            None => match self.counts.add(key, limit.cost, limit).await {
                 Ok((used, left_ms)) => {
                     let ends_ms = self.now_ms().saturating_add(left_ms);
                     let make = || KeyCount { agreed: used, pending: 0, ends_ms };

@@ -79,7 +79,7 @@ impl LocalCounts {
         };
         self.table.update(tag, now_ms, make, |count| match count {
             Count::Fixed { used, ends_ms } => {
-                *used = used.saturating_add(1);
+                *used = used.saturating_add(limit.cost);
                 Verdict::from_count(*used, limit, *ends_ms - now_ms)
             }
             Count::Sliding(windows) => windows.count(limit, now),
@@ -98,7 +98,7 @@ impl Sliding {
         let left_ms = limit.window_ms - now.unix_ms % limit.window_ms;
         self.over_ms = now.monotonic_ms.saturating_add(left_ms + limit.window_ms);
         let (passes, verdict) = count_sliding(self.current, self.previous, limit, left_ms);
-        self.current += u64::from(passes);
+        self.current = self.current.saturating_add(if passes { limit.cost } else { 0 });
         verdict
     }
 }
@@ -113,17 +113,19 @@ pub(super) fn count_sliding(
     let refused = |reset_ms: u64| {
         (false, Verdict::Refused(Quota { limit: limit.count, remaining: 0, reset_ms }))
     };
-    if current >= limit.count {
+    if current.saturating_add(limit.cost) > limit.count {
         return refused(up_to_hundredths(left_ms as f64));
     }
     let rate = previous.min(limit.count) as f64 / limit.window_ms as f64;
     let weighed = rate * left_ms as f64;
     let room = (limit.count - current) as f64;
-    if weighed >= room {
+    let cost = limit.cost as f64;
+    // One request passes as long as there is any room, as clients know it.
+    if weighed + cost - 1.0 >= room {
         // Time at which enough of the previous window has slid out.
-        return refused(up_to_hundredths((left_ms as f64 - room / rate).max(0.0)));
+        return refused(up_to_hundredths((left_ms as f64 - (room + 1.0 - cost) / rate).max(0.0)));
     }
-    let remaining = (room - 1.0 - weighed).floor().max(0.0) as u64;
+    let remaining = (room - cost - weighed).floor().max(0.0) as u64;
     let reset_ms = up_to_hundredths(left_ms as f64);
     (true, Verdict::Passes(Quota { limit: limit.count, remaining, reset_ms }))
 }

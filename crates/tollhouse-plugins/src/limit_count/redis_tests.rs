@@ -116,7 +116,7 @@ fn with_an_interval_requests_agree_with_redis_now_and_then() {
     };
     let (first, second) = (Arc::new(Services::new("a")), Arc::new(Services::new("b")));
     let (first, second) = (counts(&first), counts(&second));
-    let limit = Limit { count: 3, window_ms: 60_000 };
+    let limit = Limit { count: 3, window_ms: 60_000, cost: 1 };
     let now = tollhouse_plugin::Moment { monotonic_ms: 0, unix_ms: 0 };
     let used = || {
         server.ask(&["--raw", "eval", "return redis.call('GET', redis.call('KEYS', '*')[1])", "0"])

@@ -36,6 +36,7 @@ static SLIDE: LazyLock<Script> = LazyLock::new(|| {
         "local state = redis.call('HMGET', KEYS[1], 'index', 'current', 'previous') \
          local index = tonumber(ARGV[1]) \
          local limit = tonumber(ARGV[2]) \
+         local cost = tonumber(ARGV[5]) \
          local kept = tonumber(state[1]) or index \
          local current = tonumber(state[2]) or 0 \
          local previous = tonumber(state[3]) or 0 \
@@ -44,8 +45,8 @@ static SLIDE: LazyLock<Script> = LazyLock::new(|| {
            current = 0 \
          end \
          local counted = current \
-         if current + math.min(previous, limit) * tonumber(ARGV[3]) < limit then \
-           counted = current + 1 \
+         if current + cost <= limit and current + cost - 1 + math.min(previous, limit) * tonumber(ARGV[3]) < limit then \
+           counted = current + cost \
          end \
          redis.call('HSET', KEYS[1], 'index', ARGV[1], 'current', counted, 'previous', previous) \
          redis.call('PEXPIRE', KEYS[1], ARGV[4]) \
@@ -76,7 +77,7 @@ impl RemoteCounts {
     ) -> Result<Verdict, Unavailable> {
         match self.window_type {
             WindowType::Fixed => {
-                let (used, left_ms) = self.add(key, 1, limit).await?;
+                let (used, left_ms) = self.add(key, limit.cost, limit).await?;
                 Ok(Verdict::from_count(used, limit, left_ms))
             }
             WindowType::Sliding => self.slide(key, limit, now).await,
@@ -104,6 +105,7 @@ impl RemoteCounts {
             Argument::Whole(limit.count),
             Argument::Number(left_ms as f64 / limit.window_ms as f64),
             Argument::Whole(limit.window_ms.saturating_mul(2)),
+            Argument::Whole(limit.cost),
         ];
         let key = self.key(key);
         let call = Call { script: &SLIDE, key: &key, further_key: None, arguments: &arguments };

@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
     Brand, ConfError, LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer,
-    each_header,
 };
 use tollhouse_stdx::civil::CivilTime;
 
@@ -136,7 +135,7 @@ impl Entries {
     /// Returns the entry with its additional fields apart, for plugins that arrange the default
     /// fields in their own way.
     pub(crate) fn parts(&self, cx: &mut LogContext<'_>) -> EntryParts {
-        let seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
+        let seen = recall(cx);
         let (layout, fields) = match &self.shape {
             Shape::Default => (Layout::Default, self.default_entry(cx, &seen)),
             Shape::Own(fields) => (Layout::Custom, own_entry(fields, cx, &seen)),
@@ -148,13 +147,12 @@ impl Entries {
 
     /// Returns the request as text: request line, headers, and the body if it was stored.
     pub(crate) fn original(&self, cx: &mut LogContext<'_>) -> String {
-        let seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
-        let request = cx.request();
+        let seen = recall(cx);
         let uri = variable(cx, &Variable::RequestUri).unwrap_or_default();
         let version = variable(cx, &Variable::ServerProtocol);
         let version = version.unwrap_or_else(|| "HTTP/1.1".to_owned());
-        let mut original = format!("{} {uri} {version}\r\n", text(request.method()));
-        each_header(request, &mut |name, value| {
+        let mut original = format!("{} {uri} {version}\r\n", text(cx.request().method()));
+        cx.each_header(&mut |name, value| {
             let name = text(name).to_ascii_lowercase();
             original.push_str(&format!("{name}: {}\r\n", text(value)));
         });
@@ -199,18 +197,28 @@ impl Entries {
     }
 }
 
+/// Returns the data of earlier phases. A masked body replaces the request's, in its length.
+fn recall(cx: &mut LogContext<'_>) -> PhaseData {
+    let mut seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
+    let masked = cx.masked().and_then(|masked| masked.body.as_deref());
+    if let (Some(body), Some(masked)) = (&mut seen.request_body, masked) {
+        let bytes_max = body.len();
+        *body = masked[..masked.len().min(bytes_max)].to_vec();
+    }
+    seen
+}
+
 fn request_part(cx: &LogContext<'_>, seen: &PhaseData) -> Value {
-    let request = cx.request();
     let part = |variable_name: Variable| variable(cx, &variable_name).unwrap_or_default();
     let (scheme, host) = (part(Variable::Scheme), part(Variable::Host));
     let (port, uri) = (part(Variable::ServerPort), part(Variable::RequestUri));
-    let headers = headers_document(|visit| each_header(request, visit));
+    let headers = headers_document(|visit| cx.each_header(visit));
     let mut document = json!({
         "url": format!("{scheme}://{host}:{port}{uri}"),
         "uri": uri,
-        "method": text(request.method()),
+        "method": text(cx.request().method()),
         "headers": headers,
-        "querystring": query_document(request.query()),
+        "querystring": query_document(cx.query()),
         "size": cx.transfer().bytes_received,
     });
     if let Some(body) = &seen.request_body {

@@ -5,6 +5,7 @@ pub(crate) mod base64;
 pub(crate) mod credentials;
 pub(crate) mod gate;
 pub(crate) mod grant;
+pub(crate) mod htpasswd;
 pub(crate) mod jwt;
 pub(crate) mod scheme;
 pub(crate) mod secret;

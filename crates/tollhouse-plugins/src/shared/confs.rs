@@ -9,6 +9,7 @@ pub(crate) mod headers;
 pub(crate) mod identity;
 pub(crate) mod lua_number;
 pub(crate) mod patterns;
+pub(crate) mod shares;
 pub(crate) mod status;
 pub(crate) mod substitute;
 pub(crate) mod text;

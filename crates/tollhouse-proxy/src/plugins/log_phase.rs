@@ -14,7 +14,7 @@ pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
     // The duration of the exchange is read only here.
     exchange.worker.clock.refresh();
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    {
+    let masked = {
         let record = &exchange.state.record;
         let clock = &exchange.worker.clock;
         let mut upstream = Vec::new();
@@ -48,6 +48,8 @@ pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
             }
             index += 1;
         }
-    }
+        cx.into_masked()
+    };
     exchange.state.plugins.memory = memory;
+    exchange.state.plugins.masked = masked;
 }

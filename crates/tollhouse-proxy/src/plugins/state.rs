@@ -1,6 +1,6 @@
 //! State of a request's plugins; reused by the next request.
 
-use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, Memory, RequestEdits};
+use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, MaskedRequest, Memory, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
 use super::prepared::PreparedResponse;
@@ -27,6 +27,8 @@ pub(crate) struct PluginState {
     pub(crate) consumer_group: String,
     /// Counter number of the consumer plus one; 0 without a consumer.
     pub(crate) consumer_count: u32,
+    /// Parts of the request that the access log shows in another form.
+    pub(crate) masked: Option<Box<MaskedRequest>>,
     /// Response of a plugin.
     pub(crate) prepared: PreparedResponse,
 }
@@ -76,6 +78,7 @@ impl PluginState {
         self.consumer.clear();
         self.consumer_group.clear();
         self.consumer_count = 0;
+        self.masked = None;
         self.prepared.clear();
     }
 }

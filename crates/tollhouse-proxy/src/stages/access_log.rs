@@ -57,7 +57,11 @@ struct LogSource<'a, 'e> {
 
 impl LogSource<'_, '_> {
     #[inline]
-    fn field(&self, known: Known) -> Value<'_> {
+    fn field(&self, known: Known, name: &str) -> Value<'_> {
+        let masked = self.cx.state.plugins.masked.as_deref();
+        if let Some(value) = masked.and_then(|masked| masked.header(name.as_bytes())) {
+            return Value::Text(value.unwrap_or_default());
+        }
         let value = self.cx.state.head.fields.first(known).unwrap_or_default();
         Value::Text(value.bytes_in(self.cx.request_bytes()))
     }
@@ -80,7 +84,16 @@ impl LogSource<'_, '_> {
 
     #[inline]
     fn target(&self) -> &[u8] {
+        if let Some(uri) = self.masked_uri() {
+            return uri;
+        }
         self.cx.state.head.target.bytes_in(self.cx.request_bytes())
+    }
+
+    /// Returns path and query if a plugin has masked them.
+    #[inline]
+    fn masked_uri(&self) -> Option<&[u8]> {
+        self.cx.state.plugins.masked.as_deref()?.uri.as_deref()
     }
 
     /// `value` if a node was tried, else nothing.
@@ -133,10 +146,10 @@ impl Source for LogSource<'_, '_> {
             Variable::Args | Variable::QueryString => Value::query(self.target()),
             Variable::ServerProtocol => own(cx.client.protocol(state.head.version)),
             Variable::Host => Text(&state.host[..state.host_bytes.min(state.host.len())]),
-            Variable::HttpHost => self.field(Known::Host),
-            Variable::HttpReferer => self.field(Known::Referer),
-            Variable::HttpUserAgent => self.field(Known::UserAgent),
-            Variable::HttpXForwardedFor => self.field(Known::XForwardedFor),
+            Variable::HttpHost => self.field(Known::Host, "host"),
+            Variable::HttpReferer => self.field(Known::Referer, "referer"),
+            Variable::HttpUserAgent => self.field(Known::UserAgent, "user-agent"),
+            Variable::HttpXForwardedFor => self.field(Known::XForwardedFor, "x-forwarded-for"),
             Variable::RequestLength => Number(state.head.head_bytes as u64 + cx.body.received),
             Variable::RequestTime => Seconds(self.elapsed_ms()),
             Variable::RequestId => Value::Nothing,
@@ -153,7 +166,9 @@ impl Source for LogSource<'_, '_> {
             Variable::UpstreamScheme => self.when_a_node_was_asked(own("http")),
             Variable::UpstreamHost => self.when_a_node_was_asked(Text(&state.host_up)),
             Variable::UpstreamUri => self.when_a_node_was_asked(Text(
-                state.plugins.edits.upstream_uri().unwrap_or(self.sent_uri),
+                self.masked_uri()
+                    .or_else(|| state.plugins.edits.upstream_uri())
+                    .unwrap_or(self.sent_uri),
             )),
             Variable::RouteId => Text(record.route_id.as_bytes()),
             Variable::RouteName | Variable::ServiceName => Value::Nothing,

@@ -41,7 +41,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();
     let mut attempts_repeated = 0;
-    // Node to be retried, if the route retries the same node.
+    // Node of the next attempt, if it is already chosen.
     let mut same = None;
     loop {
         let picked = match same.take() {
@@ -54,7 +54,17 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         let error = match (Attempt { way, picked: &picked }).run(cx).await {
             Ok(answer) => {
                 note_answer(cx, way, &picked, &answer);
-                return Ok(answer);
+                let repeat = Repeat { way, attempts_repeated, started_ms };
+                let Some(next) = next_after_status(cx, &repeat, &picked, &mut tried) else {
+                    return Ok(answer);
+                };
+                // Closes the connection, whose body nobody reads.
+                drop(answer);
+                attempts_repeated += 1;
+                cx.body.replay();
+                cx.worker.metrics.upstream_retries.increment();
+                same = Some(next);
+                continue;
             }
             Err(error) => error,
         };
@@ -81,6 +91,45 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
             Box::pin(pause(cx, way, attempts_repeated - 1)).await;
             same = Some(picked);
         }
+    }
+}
+
+/// Attempts of a request so far.
+struct Repeat<'w> {
+    way: Way<'w>,
+    attempts_repeated: u32,
+    started_ms: u64,
+}
+
+/// Returns the node that the request is sent to after an answer whose status a plugin wants to be
+/// retried. `None` if the answer is the final one, also because no other node is left.
+#[inline]
+fn next_after_status<'s>(
+    cx: &mut Exchange<'_>,
+    repeat: &Repeat<'s>,
+    picked: &Picked<'_>,
+    tried: &mut Tried,
+) -> Option<Picked<'s>> {
+    let rule = cx.state.plugins.edits.retried_statuses.as_ref()?;
+    let edited = cx.state.plugins.edits.method.map(str::as_bytes);
+    let method = edited.unwrap_or_else(|| cx.client_method());
+    if !rule.apply_to(method, cx.state.response.status)
+        || repeat.attempts_repeated >= retries(repeat.way)
+        || repeat.way.asks_upgrade(cx.state)
+        || !cx.body.is_replayable()
+        || check_budget(cx, repeat.way, repeat.started_ms).is_err()
+    {
+        return None;
+    }
+    tried.insert(picked);
+    match pick_now(cx, repeat.way, tried, WhenUnresolved::Skip) {
+        Pick::Node(next) => {
+            if cx.state.is_traced {
+                cx.state.trace.end_attempt();
+            }
+            Some(next)
+        }
+        Pick::NoNodes | Pick::AllTried | Pick::Unresolved => None,
     }
 }
 

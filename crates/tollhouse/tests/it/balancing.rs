@@ -9,7 +9,7 @@ use tollhouse_testkit::origin::answer;
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Gateway, Origin, RawClient};
 
-use crate::support::{everything_with, gateway, nodes, upstream};
+use crate::support::{everything_with, gateway, nodes, routes, upstream};
 
 /// Bodies of the answers to `count` requests, one after another.
 fn bodies(client: &mut RawClient, count: usize) -> Vec<String> {
@@ -197,4 +197,30 @@ fn an_upstream_is_found_inline_by_id_and_through_the_service() {
     for (target, expected) in cases {
         assert_eq!(client.get(target).text(), expected, "{target}");
     }
+}
+
+#[test]
+fn a_client_stays_on_the_node_of_its_cookie() {
+    let origins = ["a", "b", "c", "d"].map(Origin::named);
+    let nodes = origins.each_ref().map(|origin| (origin.address().to_string(), json!(1)));
+    let upstream = json!({ "type": "chash", "hash_on": "cookie", "key": "route", "nodes": Value::Object(nodes.into_iter().collect()) });
+    let plugins = json!({ "session-cookie": { "name": "route" } });
+    let route = json!({ "id": "all", "uri": "/*", "upstream": upstream, "plugins": plugins });
+    let gateway = gateway().resources(&routes([route])).start();
+    let mut chosen = Vec::new();
+    for _ in 0..20 {
+        let mut client = gateway.client();
+        let first = client.get("/");
+        let cookie = first.field("set-cookie").expect("a new client gets a cookie").to_owned();
+        let pair = cookie.split(';').next().unwrap_or_default().to_owned();
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {pair}\r\n\r\n");
+        for _ in 0..3 {
+            let next = client.ask(&request);
+            assert_eq!(next.text(), first.text(), "{pair}");
+            assert_eq!(next.field("set-cookie"), None);
+        }
+        chosen.push(first.text());
+    }
+    // Twenty clients on one of four nodes would be a chance of one in a million million.
+    assert!(counts(&chosen).len() > 1, "{chosen:?}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollhouse_testkit::origin::answer;
 use tollhouse_testkit::{ClosedPort, Connection, Gateway, Origin, StuckPort};
 
-use crate::support::{everything_with, gateway, gateway_to, upstream};
+use crate::support::{everything_with, gateway, gateway_to, routes, upstream};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
@@ -267,4 +267,40 @@ fn an_answer_nobody_asked_for_spoils_its_connection() {
         assert_eq!(client.ask(GET).text(), "a");
     }
     assert_eq!(origin.connections(), 5);
+}
+
+/// A gateway with `retry-statuses` that tries the first node before the second.
+fn retrying_statuses(first: &Origin, second: &Origin, upstream_members: Value) -> Gateway {
+    let node = |origin: &Origin, priority: i32| json!({ "host": "127.0.0.1", "port": origin.address().port(), "weight": 1, "priority": priority });
+    let mut upstream = json!({ "type": "roundrobin", "nodes": [node(first, 1), node(second, 0)] });
+    let members = upstream_members.as_object().expect("members").clone();
+    upstream.as_object_mut().expect("an object").extend(members);
+    let plugins = json!({ "retry-statuses": { "statuses": [502, 503] } });
+    let route = json!({ "id": "all", "uri": "/*", "upstream": upstream, "plugins": plugins });
+    gateway().resources(&routes([route])).start()
+}
+
+#[test]
+fn a_chosen_status_leads_to_another_node() {
+    let (busy, good) = (Origin::answering(answer(503, "busy")), Origin::named("good"));
+    let gateway = retrying_statuses(&busy, &good, json!({}));
+    let mut client = gateway.client();
+    assert_eq!(client.ask(GET).text(), "good");
+    assert_eq!(gateway.metric("tollhouse_upstream_retries_total"), 1.0);
+    // A request that may not be repeated gets the answer of its node.
+    let refused = client.ask(POST);
+    assert_eq!((refused.status(), refused.text().as_str()), (503, "busy"));
+    let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+    assert_eq!(client.ask(put).text(), "good");
+    assert_eq!(good.last_request().text(), "hello");
+}
+
+#[test]
+fn the_last_nodes_answer_is_passed_on_whatever_its_status() {
+    let [one, other] = ["one", "other"].map(|name| Origin::answering(answer(503, name)));
+    let gateway = retrying_statuses(&one, &other, json!({}));
+    let last = gateway.client().ask(GET);
+    assert_eq!((last.status(), last.text().as_str()), (503, "other"));
+    let gateway = retrying_statuses(&one, &other, json!({ "retries": 0 }));
+    assert_eq!(gateway.client().ask(GET).text(), "one");
 }

@@ -10,7 +10,7 @@ const OPENING: &str = "# Plugins
 
 Generated from the source; do not edit.
 
-Every plugin of APISIX's catalogue, and our own `otlp-logger`, by descending priority, which is the order in which they run within
+Every plugin of APISIX's catalogue, and our own `otlp-logger`, `retry-statuses` and `session-cookie`, by descending priority, which is the order in which they run within
 a phase, with its state here. A plugin that is not served yet is refused by the Admin API. In a file or in etcd
 it is reported: one that might protect has the requests of its object answered 503 (`plugin_unavailable`), and one
 that only logs, traces or encodes is passed over. `tollhouse plugins NAME` prints the same pages in a terminal.

@@ -1,1 +1,1 @@
-var e=e=>`⟦${e}${`~`.repeat(Math.ceil(e.length*.4))}⟧`;function t(n){return typeof n==`string`?n===``?``:e(n):typeof n==`function`?(...e)=>t(n(...e)):Object.fromEntries(Object.entries(n).map(([e,n])=>[e,t(n)]))}var n=e=>t(e);export{n as pseudo};
+export{t as pseudo}from"./pseudo2.js";

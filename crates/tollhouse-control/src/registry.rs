@@ -148,7 +148,8 @@ pub async fn start(
     let (stop_serving, _) = watch::channel(false);
     let capacity = Capacity::default();
     let changes = ChangeQueue::default();
-    let mut dialect = Dialect::new(handle.clone(), Arc::clone(&access)).with_locations(locations(bootstrap));
+    let mut dialect =
+        Dialect::new(handle.clone(), Arc::clone(&access)).with_locations(locations(bootstrap));
     // Only the Admin API takes rows out of the queue.
     if !bootstrap.listen.admin.is_empty() {
         dialect = dialect.with_changes(Arc::new(NotedChanges(changes.clone())));

@@ -267,7 +267,6 @@ mod tests {
     fn the_reason_names_what_was_counted() {
         let counters = Counters { tcp_failure: 3, ..Counters::default() };
         let none = Counters::default();
-        let one = Counters { http_failure: 1, ..none };
         for (is_resolved, is_checked, status, counters, expected) in [
             (true, true, Status::Healthy, none, "no failures"),
             (true, false, Status::Healthy, none, "no health checks configured"),

@@ -48,7 +48,7 @@ pub(super) async fn announce(registry: Registry, address: SocketAddr, stop: watc
 fn instance(address: SocketAddr) -> NewInstance {
     let host = address.ip().to_string();
     let service = ServiceRef { namespace: SYSTEM_NAMESPACE, name: SERVICE };
-    let id = PolarisDialect.instance_id(service, "", &host, u32::from(address.port()));
+    let id = PolarisDialect::default().instance_id(service, "", &host, u32::from(address.port()));
     let metadata = Metadata::from([("protocol".into(), PROTOCOL.into())]);
     NewInstance {
         id: id.into(),

@@ -22,6 +22,9 @@ pub(super) struct Files {
     named: Notify,
 }
 
+/// Name of this process in the list of clients that watch a file.
+const WATCHER: &str = "gateway";
+
 /// Release in force of each followed file.
 type Releases = BTreeMap<ConfigFileKey, Option<Revision>>;
 
@@ -49,6 +52,11 @@ fn active(registry: &Registry, file: &ConfigFileKey) -> Option<Arc<ConfigRelease
     group.file(&file.name)?.active.clone()
 }
 
+/// Returns the version in force of a file; 0 if it has none.
+fn version(registry: &Registry, file: &ConfigFileKey) -> u64 {
+    active(registry, file).map_or(0, |release| release.version)
+}
+
 impl SecretManagers {
     /// Reads files from a registry from now on.
     pub fn set_registry(&self, registry: Registry) {
@@ -61,7 +69,8 @@ impl SecretManagers {
         let mut known = Releases::new();
         loop {
             let named = self.named_files();
-            let watch = registry.watch_config(named.iter().cloned().collect());
+            let versions = named.iter().map(|file| (file.clone(), version(&registry, file)));
+            let watch = registry.watch_config(WATCHER, versions.collect());
             // Compared after the start of the watch, so that no change is missed.
             self.compare_files(&registry, &named, &mut known);
             tokio::select! {

@@ -124,7 +124,7 @@ fn next_after_status<'s>(
     tried.insert(picked);
     match pick_now(cx, repeat.way, tried, WhenUnresolved::Skip) {
         Pick::Node(next) => {
-            if cx.state.is_traced {
+            if cx.state.is_recorded() {
                 cx.state.trace.end_attempt();
             }
             Some(next)

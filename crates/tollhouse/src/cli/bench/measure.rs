@@ -48,7 +48,11 @@ pub fn measure_by(
     if outputs.is_quiet() {
         missed(&session.report).for_each(super::super::problems::print_failure);
     } else {
-        terminal::print(&text::render(&session.report, terminal::paint(), outputs.warning_detail()))?;
+        terminal::print(&text::render(
+            &session.report,
+            terminal::paint(),
+            outputs.warning_detail(),
+        ))?;
     }
     match session.failed {
         Some(error) => Err(error),

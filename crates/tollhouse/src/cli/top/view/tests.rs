@@ -73,7 +73,9 @@ fn a_narrow_screen_has_one_table_and_findings_above_it() {
 #[test]
 fn keys_choose_the_table_and_its_order() {
     let mut view = View::default();
-    [Key::Sort, Key::Reverse, Key::Reverse].map(|key| view.press(key));
+    for key in [Key::Sort, Key::Reverse, Key::Reverse] {
+        view.press(key);
+    }
     assert!(screen(&view, 80, 14)[8].starts_with("orders"), "by failures");
     view.press(Key::Next);
     let lines = screen(&view, 80, 14);

@@ -1,0 +1,1 @@
+var e=e=>typeof e==`object`&&!!e&&!Array.isArray(e);export{e as t};

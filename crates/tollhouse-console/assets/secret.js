@@ -1,0 +1,1 @@
+function e(e=32){let t=crypto.getRandomValues(new Uint8Array(e));return Array.from(t,e=>`abcdefghijkmnpqrstuvwxyz23456789`[e%32]).join(``)}export{e as t};

@@ -53,7 +53,7 @@ pub(crate) struct Fault {
     id: Option<String>,
     index: usize,
     pub error: String,
-    /// What was probably meant, such as `did you mean "uri"?`.
+    /// Suggestion for a misspelt word, such as `did you mean "uri"?`.
     hint: Option<String>,
 }
 

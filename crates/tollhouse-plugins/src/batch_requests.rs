@@ -128,7 +128,7 @@ struct Batch {
     pipeline: Vec<Item>,
 }
 
-/// One request of a batch.
+/// Request in a batch.
 #[derive(Deserialize)]
 struct Item {
     method: String,

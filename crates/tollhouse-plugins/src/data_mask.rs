@@ -58,7 +58,7 @@ defaults! {
     default_fields_max: u64 = 100;
 }
 
-/// One mask.
+/// Part of a request to mask, with the replacement.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct MaskConfig {
     /// Part of the request.

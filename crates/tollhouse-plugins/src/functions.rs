@@ -160,7 +160,7 @@ impl Function {
     }
 }
 
-/// Sets a header of a call unless the client has sent it. An empty value is no header.
+/// Sets a header of a call unless the client has sent it or the value is empty.
 pub(crate) fn set_if_absent(call: &mut Call, name: &str, value: &str) {
     let is_sent = has_header(call, name);
     if !is_sent && !value.is_empty() {

@@ -32,7 +32,7 @@ impl<'t> Query<'t> {
     }
 
     /// Returns the largest number of selections within each other: of the operation with this name,
-    /// or of all operations if there is none. Fragments count where they are used.
+    /// or of all operations if no operation has it. Fragments count where they are used.
     pub(crate) fn depth(&self, operation_name: Option<&str>) -> Result<u64, NoDepth> {
         let mut operations = Vec::new();
         let mut fragments = HashMap::new();
@@ -57,7 +57,7 @@ impl<'t> Query<'t> {
         let mut depths = Depths { fragments, path: HashSet::new(), known: HashMap::new() };
         let mut depth = 1;
         for (_, selections) in chosen {
-            depth = depth.max(1 + depths.of_fields(selections)?);
+            depth = depth.max(1 + depths.depth_below(selections)?);
         }
         Ok(depth)
     }
@@ -84,21 +84,21 @@ struct Depths<'d, 't> {
 
 impl<'d, 't> Depths<'d, 't> {
     /// Returns the depth below the fields of a selection.
-    fn of_fields(&mut self, selections: &'d SelectionSet<'t, &'t str>) -> Result<u64, NoDepth> {
+    fn depth_below(&mut self, selections: &'d SelectionSet<'t, &'t str>) -> Result<u64, NoDepth> {
         let mut depth = 0;
         for selection in &selections.items {
             let below = match selection {
                 Selection::Field(field) if field.selection_set.items.is_empty() => 0,
-                Selection::Field(field) => 1 + self.of_fields(&field.selection_set)?,
-                Selection::InlineFragment(fragment) => self.of_fields(&fragment.selection_set)?,
-                Selection::FragmentSpread(spread) => self.of_fragment(spread.fragment_name)?,
+                Selection::Field(field) => 1 + self.depth_below(&field.selection_set)?,
+                Selection::InlineFragment(fragment) => self.depth_below(&fragment.selection_set)?,
+                Selection::FragmentSpread(spread) => self.fragment_depth(spread.fragment_name)?,
             };
             depth = depth.max(below);
         }
         Ok(depth)
     }
 
-    fn of_fragment(&mut self, name: &'t str) -> Result<u64, NoDepth> {
+    fn fragment_depth(&mut self, name: &'t str) -> Result<u64, NoDepth> {
         if let Some(depth) = self.known.get(name) {
             return Ok(*depth);
         }
@@ -106,7 +106,7 @@ impl<'d, 't> Depths<'d, 't> {
         if !self.path.insert(name) {
             return Err(NoDepth::Cycle);
         }
-        let depth = self.of_fields(selections)?;
+        let depth = self.depth_below(selections)?;
         self.path.remove(name);
         self.known.insert(name, depth);
         Ok(depth)

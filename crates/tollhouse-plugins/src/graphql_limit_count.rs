@@ -87,7 +87,7 @@ pub struct GraphqlLimitCount {
 /// Cost of a request, for the header of its answer.
 struct Cost(u64);
 
-/// Why a body is no GraphQL request.
+/// Reason to refuse a body as a GraphQL request.
 type Refusal = String;
 
 impl Plugin for GraphqlLimitCount {

@@ -187,7 +187,7 @@ async fn admit(cx: &mut RequestContext<'_>) -> Result<(), Answer<'static>> {
         }
     };
     if let Some(user) = &user {
-        tell(cx, &prefix, user);
+        announce(cx, &prefix, user);
     }
     if status != 200 {
         let mut body = json!({"message": reason});
@@ -210,8 +210,8 @@ fn config(credential: &Credential) -> Option<&Config> {
     credential.identity::<Config>()
 }
 
-/// Tells nodes and the client the user.
-fn tell(cx: &mut RequestContext<'_>, prefix: &str, user: &User) {
+/// Announces the user to nodes and the client.
+fn announce(cx: &mut RequestContext<'_>, prefix: &str, user: &User) {
     let mut nickname = Vec::new();
     tollhouse_router::escape_into(user.nickname.as_bytes(), &mut nickname);
     let nickname = String::from_utf8_lossy(&nickname).into_owned();

@@ -1,3 +1,5 @@
+//! Tests of authorisation by a model and a policy of Casbin.
+
 use tollhouse_plugin::testing::{Harness, configure_among};
 use tollhouse_plugin::{Catalogue, Services};
 

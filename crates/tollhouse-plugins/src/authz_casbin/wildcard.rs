@@ -20,7 +20,7 @@ enum Part {
     Segment,
     /// Any bytes that are not slashes.
     WithoutSlash,
-    /// One byte that is not a slash.
+    /// A byte that is not a slash.
     One,
     /// Any bytes.
     Anything,

@@ -1,3 +1,5 @@
+//! Tests of masks in logs and the access log.
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests of requests and responses against OpenAPI documents.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollhouse_plugin::testing::Harness;

@@ -1,3 +1,5 @@
+//! Tests of tokens and permissions of wolf-rbac.
+
 use std::sync::Arc;
 
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, configure_among};

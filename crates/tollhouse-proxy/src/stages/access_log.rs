@@ -98,6 +98,12 @@ impl LogSource<'_, '_> {
 
     /// `value` if a node was tried, else nothing.
     #[inline]
+    fn upstream_uri(&self) -> &[u8] {
+        let edited = || self.cx.state.plugins.edits.upstream_uri();
+        self.masked_uri().or_else(edited).unwrap_or(self.sent_uri)
+    }
+
+    #[inline]
     fn when_a_node_was_asked<'v>(&self, value: Value<'v>) -> Value<'v> {
         if self.cx.state.record.attempts.is_empty() { Value::Nothing } else { value }
     }
@@ -165,11 +171,7 @@ impl Source for LogSource<'_, '_> {
             | Variable::UpstreamHeaderTime => Value::from_attempts(variable, self.attempts),
             Variable::UpstreamScheme => self.when_a_node_was_asked(own("http")),
             Variable::UpstreamHost => self.when_a_node_was_asked(Text(&state.host_up)),
-            Variable::UpstreamUri => self.when_a_node_was_asked(Text(
-                self.masked_uri()
-                    .or_else(|| state.plugins.edits.upstream_uri())
-                    .unwrap_or(self.sent_uri),
-            )),
+            Variable::UpstreamUri => self.when_a_node_was_asked(Text(self.upstream_uri())),
             Variable::RouteId => Text(record.route_id.as_bytes()),
             Variable::RouteName | Variable::ServiceName => Value::Nothing,
             Variable::ServiceId => Text(record.service_id.as_bytes()),

@@ -58,7 +58,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
                 let Some(next) = next_after_status(cx, &repeat, &picked, &mut tried) else {
                     return Ok(answer);
                 };
-                // Closes the connection, whose body nobody reads.
+                // Closes the connection, because the body is not read.
                 drop(answer);
                 attempts_repeated += 1;
                 cx.body.replay();

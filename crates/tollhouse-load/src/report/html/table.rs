@@ -102,7 +102,7 @@ pub(super) struct Cell {
     pub(super) validity: Validity,
 }
 
-/// Whether a figure may be used.
+/// Permission to use a figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Validity {
     #[default]

@@ -22,7 +22,7 @@ pub struct Fault {
     pub pointer: String,
     /// Error text, such as `wrong type: expected string, got number`.
     pub text: String,
-    /// What was probably meant, such as `did you mean "uri"?`, for unknown fields and values that
+    /// Suggestion, such as `did you mean "uri"?`, for unknown fields and values that
     /// an `enum` does not contain.
     pub hint: Option<String>,
 }

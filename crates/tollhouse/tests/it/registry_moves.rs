@@ -76,7 +76,6 @@ fn a_polaris_is_taken_over_once_and_what_cannot_be_is_named() {
         "instance: 801 new, 0 changed",
         "routing: 1 new",
         "rate-limit: 1 new",
-        "2 of table config_file_release: released configuration files",
         "services 00000000000000000000000000000004: it belongs to Polaris' own servers",
         "aliases 00000000000000000000000000000003: its service is not there",
         "instances orphan: its service is not there",

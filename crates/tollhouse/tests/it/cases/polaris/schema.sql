@@ -77,8 +77,6 @@ INSERT INTO ratelimit_config (id, name, service_id, method, labels, rule, revisi
     ('l1', 'ten a second', '00000000000000000000000000000001', '/pay', '{}',
         '{"amounts":[{"maxAmount":{"value":10},"validDuration":{"seconds":1}}]}', MD5('l1'));
 
-CREATE TABLE config_file_release (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, flag TINYINT NOT NULL DEFAULT 0);
-INSERT INTO config_file_release (flag) VALUES (0), (0), (1);
 
 -- What an export writes besides. The rows of a Polaris have a time of their own change.
 CREATE TABLE owner_service_map (id VARCHAR(32) PRIMARY KEY, owner VARCHAR(32) NOT NULL, service VARCHAR(128) NOT NULL,

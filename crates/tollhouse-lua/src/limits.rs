@@ -42,6 +42,10 @@ pub(crate) struct Budget {
     is_running: Cell<bool>,
 }
 
+/// Presence of a run around the present one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunBefore(bool);
+
 impl Budget {
     pub(crate) fn new() -> Self {
         Self {
@@ -75,9 +79,13 @@ impl Budget {
         self.begin_run();
     }
 
-    /// Notes whether a run is in progress; returns what was noted before.
-    pub(crate) fn note_running(&self, is_running: bool) -> bool {
-        self.is_running.replace(is_running)
+    /// Notes that a run is in progress; returns what was noted before, for `restore`.
+    pub(crate) fn enter(&self) -> RunBefore {
+        RunBefore(self.is_running.replace(true))
+    }
+
+    pub(crate) fn restore(&self, before: RunBefore) {
+        self.is_running.set(before.0);
     }
 
     /// Ends the run with a panic if its time is over. Called before each function of the gateway,

@@ -19,6 +19,7 @@ use crate::access::{Access, CURRENT, NoRequest};
 use crate::failure::{Failure, failure_of};
 use crate::json::Marks;
 use crate::limits::LimitReached;
+use crate::limits::RunBefore;
 use crate::program::{Loaded, Program};
 use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
@@ -309,7 +310,7 @@ struct Running<'s> {
     shared: &'s Shared,
     request: Option<Rc<RequestState>>,
     program: Option<Arc<Program>>,
-    was_running: bool,
+    before: RunBefore,
 }
 
 impl<'s> Running<'s> {
@@ -322,14 +323,14 @@ impl<'s> Running<'s> {
         *shared.wait.borrow_mut() = None;
         let request = shared.request.replace(request.map(Rc::clone));
         let program = shared.program.replace(program.map(Arc::clone));
-        let was_running = shared.budget.note_running(true);
-        Self { shared, request, program, was_running }
+        let before = shared.budget.enter();
+        Self { shared, request, program, before }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.shared.budget.note_running(self.was_running);
+        self.shared.budget.restore(self.before);
         *self.shared.request.borrow_mut() = self.request.take();
         *self.shared.program.borrow_mut() = self.program.take();
     }

@@ -311,7 +311,7 @@ impl Request<'_> {
         let mut list = AttributeList(Vec::with_capacity(24));
         list.text(Key::HttpRequestMethod, if is_known { method } else { b"_OTHER" });
         list.text_if_any(Key::HttpRequestMethodOriginal, if is_known { b"" } else { texts.method });
-        list.text(Key::UrlScheme, scheme(numbers.is_encrypted));
+        list.text(Key::UrlScheme, SCHEMES[usize::from(numbers.is_encrypted)]);
         list.text(Key::UrlPath, texts.path);
         list.text_if_any(Key::UserAgentOriginal, texts.user_agent);
         list.text_if_any(Key::HttpRoute, texts.route);
@@ -330,7 +330,11 @@ impl Request<'_> {
             name: &joined(&[method, texts.route]),
             start_ns: entry.start_ns,
             end_ns: numbers.end_ns.max(entry.start_ns),
-            status: status(numbers.has_failed, &message),
+            status: if numbers.has_failed {
+                SpanStatus::Error(&message)
+            } else {
+                SpanStatus::Unset
+            },
             trace_state: texts.trace_state,
             attributes: list.0,
         });
@@ -363,7 +367,7 @@ impl Request<'_> {
         let Self { texts, entry: Entry { numbers, .. }, .. } = self;
         list.text_if_any(Key::NetHostName, texts.host);
         list.text(Key::HttpMethod, texts.method);
-        list.text(Key::HttpScheme, scheme(numbers.is_encrypted));
+        list.text(Key::HttpScheme, SCHEMES[usize::from(numbers.is_encrypted)]);
         list.text(Key::HttpTarget, texts.target);
         list.text_if_any(Key::HttpUserAgent, texts.user_agent);
         list.text_if_any(Key::ApisixRouteId, texts.route_id);
@@ -412,7 +416,7 @@ impl Request<'_> {
             },
             start_ns: attempt.start_ns,
             end_ns: end_ns.max(attempt.start_ns),
-            status: status(has_failed, outcome.code),
+            status: if has_failed { SpanStatus::Error(outcome.code) } else { SpanStatus::Unset },
             trace_state: texts.trace_state,
             attributes: list.0,
         });
@@ -442,17 +446,12 @@ impl Request<'_> {
         let node = attempt.node.to_string();
         let host = if texts.node_host.is_empty() { node.as_bytes() } else { texts.node_host };
         let path = if texts.node_path.is_empty() { texts.path } else { texts.node_path };
-        [scheme(attempt.is_encrypted), b"://", host, path].concat()
+        [SCHEMES[usize::from(attempt.is_encrypted)], b"://", host, path].concat()
     }
 }
 
-fn scheme(is_encrypted: bool) -> &'static [u8] {
-    if is_encrypted { b"https" } else { b"http" }
-}
-
-fn status(has_failed: bool, message: &str) -> SpanStatus<'_> {
-    if has_failed { SpanStatus::Error(message) } else { SpanStatus::Unset }
-}
+/// Schemes without and with TLS.
+const SCHEMES: [&[u8]; 2] = [b"http", b"https"];
 
 /// Value of `error.type`: the code of the failure, or the status that stands for it.
 fn error_type<'t>(code: &'t str, status_text: &'t str) -> &'t [u8] {

@@ -69,7 +69,7 @@ fn check_parameters(
             }
             continue;
         }
-        let value = parameter.kinds.convert(values, parameter.is_exploded);
+        let value = parameter.convert(values);
         parameter
             .schema
             .validate(&value)
@@ -112,21 +112,23 @@ fn arguments(text: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     })
 }
 
-impl Kinds {
-    /// Converts the texts of a parameter to a JSON value of one of the allowed types.
-    fn convert(&self, values: Vec<String>, is_exploded: bool) -> Value {
-        if !self.array {
+impl Parameter {
+    /// Converts texts to a JSON value of one of the allowed types.
+    fn convert(&self, values: Vec<String>) -> Value {
+        if !self.kinds.array {
             let first = values.into_iter().next().unwrap_or_default();
-            return self.scalar(first);
+            return self.kinds.scalar(first);
         }
-        let items = self.items.as_deref().cloned().unwrap_or_default();
-        let parts: Vec<String> = match is_exploded {
+        let items = self.kinds.items.as_deref().cloned().unwrap_or_default();
+        let parts: Vec<String> = match self.is_exploded {
             true => values,
             false => values.iter().flat_map(|it| it.split(',')).map(str::to_owned).collect(),
         };
         Value::Array(parts.into_iter().map(|part| items.scalar(part)).collect())
     }
+}
 
+impl Kinds {
     fn scalar(&self, text: String) -> Value {
         if self.integer
             && let Ok(number) = text.parse::<i64>()

@@ -61,12 +61,19 @@ fn describe(url: &str, answer: &Value, traffic: &Value, found: &[Value]) -> Stri
     let mut text = format!("{url}: {state}{summary}\n");
     let revision = &answer["revision"];
     let routes = counted(answer["routes"].as_u64().unwrap_or(0), "route");
+    text.push_str(&format!("  configuration  revision {revision}, {routes}\n"));
+    // Problems come first: a reader may see only the first lines.
+    text.push_str(&findings::render(found));
+    text + &figures(traffic)
+}
+
+fn figures(traffic: &Value) -> String {
+    let mut text = String::new();
     if let Some(version) = traffic["version"].as_str() {
         let now_s = traffic["now"].as_u64().unwrap_or(0);
         let up_s = now_s.saturating_sub(traffic["started_at"].as_u64().unwrap_or(now_s));
         text.push_str(&format!("  version        {version}, up {}\n", findings::span(up_s)));
     }
-    text.push_str(&format!("  configuration  revision {revision}, {routes}\n"));
     if let Some(seconds) = traffic["seconds"].as_array() {
         let seconds = Traffic::new(seconds.iter());
         text.push_str(&format!("  requests       {}\n", seconds.rates()));
@@ -75,7 +82,7 @@ fn describe(url: &str, answer: &Value, traffic: &Value, found: &[Value]) -> Stri
     if traffic["nodes"].is_object() {
         text.push_str(&format!("  nodes          {}\n", traffic::nodes(&traffic["nodes"])));
     }
-    text + &findings::render(found)
+    text
 }
 
 #[cfg(test)]
@@ -103,8 +110,8 @@ mod tests {
         });
         let expected = "\
 http://a: ready
-  version        0.1.0, up 5 min
   configuration  revision 1, 0 routes
+  version        0.1.0, up 5 min
   requests       3.0/s  2xx 3.0
   latency        p50 1 ms  p90 1 ms  p99 2 ms
   nodes          1 of 2 serve, 1 failing

@@ -70,6 +70,7 @@ mod registry_history;
 mod registry_interop;
 mod registry_moves;
 mod registry_moves_back;
+mod registry_moves_people;
 mod registry_redis;
 mod registry_shared;
 mod registry_shell;

@@ -1,6 +1,7 @@
 //! Tables of `top`: routes, nodes and plugins, sorted by one of their columns.
 
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 
 use tollhouse_control::terminal::printable;
 use tollhouse_load::report::paint::Paint;
@@ -62,7 +63,9 @@ impl Cell {
         Self { text, key: SortKey::Number(value), is_bad: false }
     }
 
-    fn bad_if(self, is_bad: bool) -> Self {
+    /// Marks a number outside `good` as bad.
+    fn good_in(self, good: RangeInclusive<f64>) -> Self {
+        let is_bad = matches!(&self.key, SortKey::Number(value) if !good.contains(value));
         Self { is_bad, ..self }
     }
 
@@ -227,8 +230,8 @@ fn routes(frame: &Frame) -> Vec<Vec<Cell>> {
         vec![
             Cell::text(route["id"].as_str().unwrap_or_default()),
             Cell::number(rate, format!("{rate:.1}")),
-            Cell::number(failed, format!("{failed:.1}")).bad_if(failed > 0.0),
-            Cell::number(share, format!("{share:.0}")).bad_if(failed > 0.0),
+            Cell::number(failed, format!("{failed:.1}")).good_in(0.0..=0.0),
+            Cell::number(share, format!("{share:.0}")).good_in(0.0..=0.0),
             Cell::number(figure("requests"), figure("requests").to_string()),
         ]
     };
@@ -251,7 +254,7 @@ fn nodes(frame: &Frame) -> Vec<Vec<Cell>> {
         let share = node["share_percent"].as_f64().unwrap_or(0.0);
         vec![
             Cell::text(&format!("{}:{}", text("host"), node["port"])),
-            Cell::number(rank as f64, state.replace('_', " ")).bad_if(rank < 4),
+            Cell::number(rank as f64, state.replace('_', " ")).good_in(4.0..=5.0),
             Cell::text(place),
             Cell::number(share, format!("{share:.0} %")),
         ]

@@ -77,7 +77,6 @@ INSERT INTO ratelimit_config (id, name, service_id, method, labels, rule, revisi
     ('l1', 'ten a second', '00000000000000000000000000000001', '/pay', '{}',
         '{"amounts":[{"maxAmount":{"value":10},"validDuration":{"seconds":1}}]}', MD5('l1'));
 
-
 -- What an export writes besides. The rows of a Polaris have a time of their own change.
 CREATE TABLE owner_service_map (id VARCHAR(32) PRIMARY KEY, owner VARCHAR(32) NOT NULL, service VARCHAR(128) NOT NULL,
     namespace VARCHAR(64) NOT NULL);

@@ -52,7 +52,7 @@ test('every screen speaks through its words, cuts none of them where they are lo
   const plugins = ((await (await gateway.call('GET', '/console/v1/plugins')).json()).rows as { name: string }[]).map(({ name }) => name)
   const shenyu = ((await (await gateway.call('GET', '/console/v1/shenyu/plugin?currentPage=1&pageSize=200')).json()).data.dataList as { name: string; role: string }[]).flatMap(({ name, role }) => [name, role])
   const { hostname } = await (await gateway.call('GET', '/console/v1/overview')).json()
-  const names = new Set([...plugins, ...shenyu, hostname, 'Tollhouse', 'admin', 'default', 'Polaris', 'polaris', 'GET', 'code', 'status', 'http'])
+  const names = new Set([...plugins, ...shenyu, hostname, 'Tollhouse', 'admin', 'default', 'Polaris', 'polaris', 'GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'PURGE', 'code', 'status', 'http'])
   const isName = (fault: string) => fault.replace(/ <[A-Z].*$/, '').split(/[\s,·:]+/).every((word) => names.has(word) || /\bany|upstream_connect_failed|^[^A-Za-z]*$/.test(word))
   for (const path of screens) {
     await open(page, gateway.admin + path)

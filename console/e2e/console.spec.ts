@@ -198,7 +198,7 @@ test('every plugin has a form, and nodes stay as they are written', async ({ pag
   await gateway.call('PUT', '/apisix/admin/routes/all', { uri: '/all', upstream: { nodes: [{ host: '127.0.0.1', port: 1, weight: 1, metadata: { zone: 'a' } }] } })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/all/edit?view=both')
   await page.getByLabel('Weight 1').fill('7')
-  const json = page.getByRole('textbox', { name: 'JSON' })
+  const json = page.getByRole('textbox', { name: 'JSON', exact: true })
   await expect.poll(async () => JSON.parse(await json.inputValue()).upstream.nodes).toEqual([{ host: '127.0.0.1', port: 1, weight: 7, metadata: { zone: 'a' } }])
   for (const name of Object.keys(all)) {
     await json.fill(JSON.stringify({ uri: '/all', plugins: { [name]: {} } }))

@@ -8,7 +8,7 @@ const PROTO = 'syntax = "proto3";\npackage shop;\nservice Orders { rpc Get (Id) 
 async function add(page: Page, plugin: string) {
   await page.getByRole('button', { name: 'Add plugin' }).click()
   await page.getByRole('textbox', { name: 'Search by name or purpose' }).fill(plugin)
-  await page.getByRole('dialog').getByRole('button', { name: plugin }).click()
+  await page.getByRole('dialog').getByRole('button', { name: new RegExp(`^${plugin} `) }).click()
 }
 
 /** Opens the notes, where a description stands, unless they are open. */

@@ -206,7 +206,7 @@ test('who does not know what to ask or to measure is offered something', async (
     await page.getByRole('link', { name: 'POST http://x.offered.test/offered/x' }).click()
     await expect(page.getByRole('heading', { name: 'Route offered takes it' })).toBeVisible()
     await page.goto(`${gateway.admin}/ui/bench`)
-    await page.getByRole('button', { name: 'A steady load' }).click()
+    await page.getByRole('button', { name: 'Steady load' }).click()
     await expect(page.getByText(/tollhouse bench http .* -c 32 -d 30s --repeat 3 -r 1000/)).toBeVisible()
     await page.goto('about:blank')
   })

@@ -72,7 +72,7 @@ test('faults of a document stand with their places, and a file that is no docume
   await expect(page.getByRole('button', { name: 'Make this 1 change' })).toBeDisabled()
   await text.fill('routes: [')
   await page.getByRole('button', { name: 'Show what would change' }).click()
-  await expect(page.getByRole('alert')).toContainText('no YAML')
+  await expect(page.getByRole('alert')).toContainText('not valid YAML')
   await expect(text).toHaveValue('routes: [')
 })
 

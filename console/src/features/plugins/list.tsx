@@ -55,7 +55,7 @@ function Card({ row }: { row: PluginRow }) {
   return (
     <article className="card">
       <Group justify="space-between" wrap="nowrap" gap="xs">
-        <Anchor component={Link} to={`/plugins/${row.name}`} fw={600}>{row.name}</Anchor>
+        <Anchor component={Link} to={`/plugins/${row.name}`} fw={600} className="plugin-link">{row.name}</Anchor>
         {row.used_by > 0 && <Text size="xs" c="dimmed" className="nowrap">{words.usedByCount(row.used_by)}</Text>}
       </Group>
       <Text size="sm" lang="en" lineClamp={3}>{row.summary?.replaceAll('`', '')}</Text>

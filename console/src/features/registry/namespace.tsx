@@ -4,6 +4,7 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-quer
 import { type FormEvent, useState } from 'react'
 import { call, json, query } from '../../api/client'
 import type { Counted } from '../../api/types'
+import { TypedDeletion } from '../../ui/deletion'
 import { Dialog } from '../../ui/dialog'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
@@ -111,30 +112,14 @@ export function NamespaceForm({ namespace, close }: { namespace?: Namespace; clo
   )
 }
 
-/** A namespace or service goes when it is empty; its name is typed first. */
+/** Deletion of a namespace or service; the registry refuses it unless it is empty. */
 export function Removal({ name, path, help, close, done }: { name: string; path: string; help: string; close: () => void; done: () => void }) {
-  const words = useWords()
   const client = useQueryClient()
-  const [typed, setTyped] = useState('')
-  const [error, setError] = useState<unknown>()
   const remove = async () => {
-    try {
-      await call(path, { method: 'DELETE' })
-      await client.invalidateQueries({ queryKey: ['namespaces'] })
-      await client.invalidateQueries({ queryKey: ['registry'] })
-      done()
-    } catch (refused) {
-      setError(refused)
-    }
+    await call(path, { method: 'DELETE' })
+    await client.invalidateQueries({ queryKey: ['namespaces'] })
+    await client.invalidateQueries({ queryKey: ['registry'] })
+    done()
   }
-  return (
-    <Dialog onClose={close} title={words.deleteTitle(name)}>
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        <Text size="sm">{help}</Text>
-        <TextInput label={words.name} placeholder={name} value={typed} data-autofocus onChange={(event) => setTyped(event.currentTarget.value)} />
-        <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button color="red" disabled={typed !== name} onClick={() => void remove()}>{words.remove}</Button></Group>
-      </Stack>
-    </Dialog>
-  )
+  return <TypedDeletion name={name} help={help} remove={remove} close={close} />
 }

@@ -186,6 +186,16 @@ pub(crate) fn holder<'o>(
     }
 }
 
+/// Whether the caller may see changes of the registry, which contain files, users and policies: keys
+/// may, and people who may do everything.
+pub(crate) fn sees_registry_changes(options: &Options, call: &Call) -> bool {
+    match holder(options, call) {
+        Ok(Some(KeyHolder::Person(_))) => caller_role(options, call) == Role::Admin,
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
+
 /// Returns the name of the holder of a call's key or session.
 pub(crate) fn holder_name(options: &Options, call: &Call) -> Option<String> {
     key_holder(options, call).ok().map(|holder| holder.name().to_owned())

@@ -211,7 +211,7 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
         ["registry", "events"] => registry_events::list(admin, call)?,
         ["schema", "rules", kind] => registry::rule_schema(admin, kind)?,
         ["changes"] => changes::list(admin, call).await?,
-        ["changes", change] => changes::one(admin, change).await?,
+        ["changes", change] => changes::one(admin, call, change).await?,
         _ => return Ok(None),
     }))
 }

@@ -249,8 +249,12 @@ fn remove_temporary_paths(result: &mut CaseResult) {
 
 /// Returns a word without the path of a folder in the machine's temporary folder.
 fn without_temporary_folder(word: &str) -> String {
-    let temporary = std::env::temp_dir();
-    let Some((before, rest)) = word.split_once(&*format!("{}/", temporary.display())) else {
+    without_folder_in(word, &std::env::temp_dir().display().to_string())
+}
+
+fn without_folder_in(word: &str, temporary: &str) -> String {
+    let temporary = temporary.trim_end_matches('/');
+    let Some((before, rest)) = word.split_once(&*format!("{temporary}/")) else {
         return word.to_owned();
     };
     let inner = rest.split_once('/').map_or(rest, |(_, inner)| inner);
@@ -267,6 +271,9 @@ mod tests {
         let word = format!("--prefix={}", place.display());
         assert_eq!(without_temporary_folder(&word), "--prefix=nginx");
         assert_eq!(without_temporary_folder("/usr/sbin/nginx"), "/usr/sbin/nginx");
+        for temporary in ["/var/t", "/var/t/"] {
+            assert_eq!(without_folder_in("-p=/var/t/.tmpAb12/nginx", temporary), "-p=nginx");
+        }
     }
 
     #[test]

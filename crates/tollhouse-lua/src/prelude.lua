@@ -107,13 +107,15 @@ local base = {
     end,
     getmetatable = function(value)
         if type(value) == "string" then return nil end
-        return getmetatable(value)
+        local meta = getmetatable(value)
+        -- All requests share it.
+        if meta == ctx_meta then return nil end
+        return meta
     end,
     setmetatable = function(t, meta)
         if frozen[t] then error("attempt to change a library, which all scripts share", 2) end
         -- A finaliser would run outside of the limits of its request.
         if type(meta) == "table" and rawget(meta, "__gc") ~= nil then error("__gc is not available", 2) end
-        if getmetatable(t) == ctx_meta then host.keep_ctx() end
         return setmetatable(t, meta)
     end,
     rawset = function(t, key, value)

@@ -11,9 +11,6 @@ pub(crate) struct RequestState {
     pub(crate) number: u64,
     /// Second argument of the functions, `ctx`.
     pub(crate) ctx: Table,
-    /// Whether the context table cannot serve another request, because a script has changed its
-    /// metatable.
-    pub(crate) is_ctx_kept: Cell<bool>,
     /// Table `ngx.ctx`.
     pub(crate) ngx_ctx: RefCell<Option<Table>>,
     /// Globals that the request's functions have written.
@@ -53,7 +50,6 @@ impl RequestState {
         Self {
             number,
             ctx,
-            is_ctx_kept: Cell::new(false),
             ngx_ctx: RefCell::default(),
             globals: RefCell::default(),
             answer: RefCell::default(),

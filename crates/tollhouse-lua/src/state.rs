@@ -268,20 +268,23 @@ impl Core {
     /// # Errors
     /// If memory is exhausted.
     pub(crate) fn new_request(&self) -> Result<Rc<RequestState>, Failure> {
-        if let Some(request) = self.idle_requests.borrow_mut().pop() {
+        let ctx: Table = self.new_ctx.call(()).map_err(|error: mlua::Error| failure_of(&error))?;
+        if let Some(mut request) = self.idle_requests.borrow_mut().pop()
+            && let Some(state) = Rc::get_mut(&mut request)
+        {
+            // Timers and closures of the last request may still have its context.
+            state.ctx = ctx;
             return Ok(request);
         }
-        let ctx: Table = self.new_ctx.call(()).map_err(|error: mlua::Error| failure_of(&error))?;
         let number = self.next_request.get();
         self.next_request.set(number + 1);
         Ok(Rc::new(RequestState::new(number, ctx)))
     }
 
-    /// Takes back the state of a request that has ended, unless other code refers to it or a script
-    /// has left something in its context.
+    /// Takes back the state of a request that has ended, unless other code refers to it.
     pub(crate) fn give_back(&self, request: &Rc<RequestState>) {
         let is_alone = Rc::strong_count(request) == 1 && Rc::weak_count(request) == 0;
-        if is_alone && !request.is_ctx_kept.get() && request.ctx.is_empty() {
+        if is_alone {
             request.clear();
             let mut idle = self.idle_requests.borrow_mut();
             if idle.len() < IDLE_MAX {

@@ -10,6 +10,7 @@
 //! - 401 `Missing authorization in request`, 401 `Invalid authorization in request`
 //! - 401 `Invalid user authorization` for a wrong name or password, and when the anonymous consumer
 //!   does not exist
+//! - 503 while many slow hashes are compared for the same name
 //!
 //! # Notes
 //! Name and password are read as in RFC 7617: the first colon ends the name. Everything after it is
@@ -21,11 +22,10 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
     Answer, Carrier, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
-    RequestContext, Scope, Step,
+    RefusalKind, RequestContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::decode_base64;
@@ -34,9 +34,6 @@ use crate::shared::auth::htpasswd::{Effort, PasswordHash};
 use crate::shared::auth::scheme::credentials;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
-
-/// Largest number of slow comparisons at once, in the whole process.
-const COMPARISONS_MAX: usize = 2;
 
 /// Configuration of `basic-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -130,7 +127,10 @@ impl Plugin for BasicAuth {
         }
         let hash = Arc::clone(hash);
         Step::wait(async move {
-            let is_right = compare_elsewhere(hash, sent.password).await;
+            let Some(is_right) = hash.is_elsewhere(sent.password).await else {
+                let answer = Answer::message(503, BUSY).refused(RefusalKind::LimitExceeded);
+                return answer.with_header("Retry-After", b"1").into();
+            };
             // The consumers are those of the same snapshot, so that the credential is found again.
             let outcome = match cx.find_credential(Self::NAME, &sent.username) {
                 Some(credential) => self.decide(cx, credential, is_right),
@@ -143,6 +143,9 @@ impl Plugin for BasicAuth {
         })
     }
 }
+
+/// Message if many passwords are being compared for the name.
+const BUSY: &str = "Too many passwords of this user are being checked";
 
 /// Message for a wrong name or password.
 const WRONG: &str = "Invalid user authorization";
@@ -190,14 +193,6 @@ impl BasicAuth {
             cx.remove_header("Authorization");
         }
     }
-}
-
-/// Compares on another thread. At most a few comparisons run at once, so that wrong passwords cannot
-/// take all threads.
-async fn compare_elsewhere(hash: Arc<PasswordHash>, password: Vec<u8>) -> bool {
-    static COMPARISONS: Semaphore = Semaphore::const_new(COMPARISONS_MAX);
-    let Ok(_permit) = COMPARISONS.acquire().await else { return false };
-    tokio::task::spawn_blocking(move || hash.is(&password)).await.unwrap_or(false)
 }
 
 fn sent_login(cx: &RequestContext<'_>) -> Result<SentLogin, &'static str> {

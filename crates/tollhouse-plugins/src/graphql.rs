@@ -82,34 +82,68 @@ struct Depths<'d, 't> {
     known: HashMap<&'t str, u64>,
 }
 
-impl<'d, 't> Depths<'d, 't> {
-    /// Returns the depth below the fields of a selection.
-    fn depth_below(&mut self, selections: &'d SelectionSet<'t, &'t str>) -> Result<u64, NoDepth> {
-        let mut depth = 0;
-        for selection in &selections.items {
-            let below = match selection {
-                Selection::Field(field) if field.selection_set.items.is_empty() => 0,
-                Selection::Field(field) => 1 + self.depth_below(&field.selection_set)?,
-                Selection::InlineFragment(fragment) => self.depth_below(&fragment.selection_set)?,
-                Selection::FragmentSpread(spread) => self.fragment_depth(spread.fragment_name)?,
-            };
-            depth = depth.max(below);
-        }
-        Ok(depth)
-    }
+/// Selection set that is being measured.
+struct Level<'d, 't> {
+    rest: std::slice::Iter<'d, Selection<'t, &'t str>>,
+    /// Largest depth found so far.
+    depth: u64,
+    /// Depth that the set adds to the one around it.
+    added: u64,
+    /// Name, if the set belongs to a fragment.
+    fragment: Option<&'t str>,
+}
 
-    fn fragment_depth(&mut self, name: &'t str) -> Result<u64, NoDepth> {
-        if let Some(depth) = self.known.get(name) {
-            return Ok(*depth);
+impl<'d, 't> Level<'d, 't> {
+    fn new(
+        selections: &'d SelectionSet<'t, &'t str>,
+        added: u64,
+        fragment: Option<&'t str>,
+    ) -> Self {
+        Self { rest: selections.items.iter(), depth: 0, added, fragment }
+    }
+}
+
+impl<'d, 't> Depths<'d, 't> {
+    /// Returns the depth below the fields of a selection. The levels are a list and no recursion,
+    /// because a client chooses how many fragments contain each other.
+    fn depth_below(&mut self, selections: &'d SelectionSet<'t, &'t str>) -> Result<u64, NoDepth> {
+        let mut levels = vec![Level::new(selections, 0, None)];
+        loop {
+            let level = levels.last_mut().expect("the first level returns");
+            if let Some(selection) = level.rest.next() {
+                match selection {
+                    Selection::Field(field) if field.selection_set.items.is_empty() => {}
+                    Selection::Field(field) => {
+                        levels.push(Level::new(&field.selection_set, 1, None));
+                    }
+                    Selection::InlineFragment(fragment) => {
+                        levels.push(Level::new(&fragment.selection_set, 0, None));
+                    }
+                    Selection::FragmentSpread(spread) => {
+                        let name = spread.fragment_name;
+                        if let Some(depth) = self.known.get(name) {
+                            level.depth = level.depth.max(*depth);
+                        } else if let Some(selections) = self.fragments.get(name).copied() {
+                            if !self.path.insert(name) {
+                                return Err(NoDepth::Cycle);
+                            }
+                            levels.push(Level::new(selections, 0, Some(name)));
+                        }
+                    }
+                }
+                continue;
+            }
+            let (depth, added, fragment) = (level.depth, level.added, level.fragment);
+            levels.pop();
+            if let Some(name) = fragment {
+                self.path.remove(name);
+                self.known.insert(name, depth);
+            }
+            match levels.last_mut() {
+                Some(around) => around.depth = around.depth.max(depth + added),
+                None => return Ok(depth),
+            }
         }
-        let Some(selections) = self.fragments.get(name).copied() else { return Ok(0) };
-        if !self.path.insert(name) {
-            return Err(NoDepth::Cycle);
-        }
-        let depth = self.depth_below(selections)?;
-        self.path.remove(name);
-        self.known.insert(name, depth);
-        Ok(depth)
     }
 }
 
@@ -153,5 +187,22 @@ mod tests {
         }
         text.push_str("fragment f2000 on T { z }");
         assert_eq!(Query::parse(&text).unwrap().depth(None), Ok(2));
+    }
+
+    #[test]
+    fn a_long_chain_of_deep_fragments_is_measured_without_a_deep_stack() {
+        const FRAGMENTS: u64 = 3_000;
+        let mut text = String::from("{ ...f0 }");
+        for number in 0..FRAGMENTS {
+            let next = format!("...f{}", number + 1);
+            let (open, close) = ("{a".repeat(45), "}".repeat(45));
+            text.push_str(&format!("fragment f{number} on T {open}{{ {next} }}{close}"));
+        }
+        text.push_str(&format!("fragment f{FRAGMENTS} on T {{ z }}"));
+        let measured = std::thread::Builder::new()
+            .stack_size(2 << 20)
+            .spawn(move || Query::parse(&text).unwrap().depth(None));
+        let depth = measured.expect("a thread").join().expect("no overflow");
+        assert_eq!(depth, Ok(1 + 45 * FRAGMENTS));
     }
 }

@@ -21,7 +21,7 @@
 //! again after `spec_url_ttl` seconds (3600, in the plugin's metadata); if that fails, the last one
 //! stays.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +42,7 @@ use self::spec::Spec;
 
 mod check;
 mod spec;
+mod unique_members;
 
 /// Longest document that is fetched, in bytes.
 const SPEC_BYTES_MAX: usize = 16 << 20;
@@ -134,10 +135,17 @@ struct Remote {
     client: HttpClient,
     headers: Vec<(String, Vec<u8>)>,
     ttl_ms: u64,
-    fetched: Arc<Mutex<Fetched>>,
+    kept: Arc<KeptSpec>,
 }
 
-/// Last document of a server; it survives changes of the object's other fields.
+/// Last document of a server with the turn to fetch it; survives changes of the object's other
+/// fields.
+#[derive(Debug, Default)]
+struct KeptSpec {
+    turn: tokio::sync::Mutex<()>,
+    fetched: Mutex<Fetched>,
+}
+
 #[derive(Debug, Default)]
 struct Fetched {
     spec: Option<Arc<Spec>>,
@@ -213,24 +221,41 @@ impl Source {
             target,
             headers: headers.collect(),
             ttl_ms: ttl.unwrap_or_else(default_spec_url_ttl).saturating_mul(1_000),
-            fetched: scope.keep(&key, || Mutex::new(Fetched::default())),
+            kept: scope.keep(&key, KeptSpec::default),
         })))
+    }
+}
+
+impl KeptSpec {
+    fn fetched(&self) -> MutexGuard<'_, Fetched> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the document unless it is to be fetched now.
+    fn fresh(&self, now_ms: u64) -> Option<Arc<Spec>> {
+        let fetched = self.fetched();
+        fetched.spec.clone().filter(|_| now_ms < fetched.next_ms)
     }
 }
 
 impl Remote {
     /// Returns the current document. The first request after its time fetches it again, while others
-    /// use the last one.
+    /// use the last one, or wait if there was none. `None` if it cannot be had; the next fetch is
+    /// then a while later.
     async fn spec(&self, now_ms: u64) -> Option<Arc<Spec>> {
+        if let Some(spec) = self.kept.fresh(now_ms) {
+            return Some(spec);
+        }
+        let _turn = self.kept.turn.lock().await;
         {
-            let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-            if fetched.spec.is_some() && now_ms < fetched.next_ms {
+            let mut fetched = self.kept.fetched();
+            if now_ms < fetched.next_ms {
                 return fetched.spec.clone();
             }
             fetched.next_ms = now_ms.saturating_add(RETRY_MS);
         }
         let new = self.fetch().await;
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fetched = self.kept.fetched();
         match new {
             Ok(spec) => {
                 fetched.spec = Some(Arc::new(spec));

@@ -9,6 +9,7 @@ use tollhouse_model::change_row::{self, ChangeRow, IMPORTED};
 use tollhouse_store::Revision;
 
 use super::{differences, shenyu_changes};
+use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::crud::undo::{self, Change, Undoing};
@@ -43,8 +44,10 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
             // The changes of an object include those of objects below it, such as credentials.
             && id.is_none_or(|id| rest == id || rest.strip_prefix(id).is_some_and(|it| it.starts_with('/')))
     };
+    let sees_registry = auth::sees_registry_changes(&admin.parts.options, call);
     let is_wanted = |revision: Revision, row: &Summary| {
         revision < before
+            && (sees_registry || !row.paths().any(is_of_registry))
             && row.paths().any(is_about)
             && actor.is_none_or(|actor| row.actor.as_deref() == Some(actor))
             && way.is_none_or(|way| way == row.way.name())
@@ -93,11 +96,17 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
 
 /// Returns one change with both versions of the object, all differences, and whether it can be
 /// undone.
-pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
+pub(super) async fn one(admin: &Admin, call: &Call, text: &str) -> Result<Value, Reply> {
     if let Some(row) = shenyu_changes::row(admin, text, DIFFERENCES_MAX) {
         return Ok(row);
     }
     let (revision, name, row) = find(admin, text).await?;
+    let paths = row.below.iter().map(|(path, _)| path.as_str()).chain([row.path.as_str()]);
+    if !auth::sees_registry_changes(&admin.parts.options, call)
+        && paths.into_iter().any(is_of_registry)
+    {
+        return Err(gone(text));
+    }
     let key = admin.key_of(&row.path);
     let current = admin.parts.store.get(&key).await?.map(|entry| entry.mod_revision.0);
     let mut value = summary(admin, &row, &name, revision);
@@ -124,15 +133,20 @@ pub(super) async fn undo(admin: &Admin, call: &Call, text: &str) -> Result<Reply
     undo::run(admin, call, &Change { row: &row, name: &name, revision }, undoing).await
 }
 
+fn is_of_registry(path: &str) -> bool {
+    path.starts_with("registry/")
+}
+
+fn gone(change: &str) -> Reply {
+    let text = format!("no change {change} is kept; there is room for {ROWS_MAX}");
+    Reply::refusal(StatusCode::NOT_FOUND, text)
+}
+
 async fn find(admin: &Admin, text: &str) -> Result<(Revision, String, ChangeRow), Reply> {
     admin.index.catch_up().await?;
     let rows = admin.index.contents().changes().find(text).map(|(at, name)| (at, name.to_owned()));
-    let gone = || {
-        let text = format!("no change {text} is kept; there is room for {ROWS_MAX}");
-        Reply::refusal(StatusCode::NOT_FOUND, text)
-    };
-    let (revision, name) = rows.ok_or_else(gone)?;
-    let row = read(admin, &name).await?.ok_or_else(gone)?;
+    let (revision, name) = rows.ok_or_else(|| gone(text))?;
+    let row = read(admin, &name).await?.ok_or_else(|| gone(text))?;
     Ok((revision, name, row))
 }
 

@@ -22,11 +22,14 @@ use crate::session::KeyHolder;
 /// First segment of these paths, below the prefix of the registry.
 pub(super) const SEGMENT: &str = "polaris";
 
-/// Maximum size of a body: the registry's own listener takes 8 MiB of JSON, and archives as large.
-const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum size of a body, which is that of the registry's own listener.
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Bytes that paths and queries have in escaped form; the routes of Polaris contain hyphens.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Tag with the key of an encrypted file.
+const KEY_TAG: &str = "internal-datakey";
 
 /// Tag of encrypted files.
 const ENCRYPTED_TAG: &str = "internal-encrypted";
@@ -69,11 +72,16 @@ where
     Ok(reply(part.dialect.answer(call).await, sight))
 }
 
-/// Whether calls at this path are passed on: those of operators, and no login.
+/// Whether calls at this path are passed on: those of operators, and no login. Calls of clients have
+/// names that begin with a capital letter.
 fn is_served(rest: &[String]) -> bool {
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-    matches!(&rest[..], ["core" | "naming" | "config", "v1" | "v2", ..])
-        && rest != ["core", "v1", "user", "login"]
+    let is_of_client = |name: &str| name.starts_with(|first: char| !first.is_ascii_lowercase());
+    match &rest[..] {
+        ["core", "v1", "user", "login"] => false,
+        ["core" | "naming" | "config", "v1" | "v2", call, ..] => !is_of_client(call),
+        _ => false,
+    }
 }
 
 fn caller(admin: &Admin, call: &Call, rest: &[String]) -> Result<(DialectCaller, Sight), Reply> {
@@ -144,7 +152,7 @@ fn reply(answer: DialectAnswer, sight: Sight) -> Reply {
     }
 }
 
-/// Leaves out the contents of encrypted files.
+/// Leaves out the contents and keys of encrypted files.
 fn seal(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(seal),
@@ -155,6 +163,9 @@ fn seal(value: &mut Value) {
             let is_encrypted = fields.get("encrypted").is_some_and(|it| *it == true);
             if (is_tagged || is_encrypted) && fields.contains_key("content") {
                 fields.insert("content".to_owned(), "".into());
+            }
+            if let Some(Value::Array(tags)) = fields.get_mut("tags") {
+                tags.retain(|tag| tag["key"] != KEY_TAG);
             }
             fields.values_mut().for_each(seal);
         }
@@ -202,6 +213,11 @@ mod tests {
             ("config/v1/configfiles/search", true),
             ("naming/v2/routings", true),
             ("core/v1/user/login", false),
+            ("config/v1/GetConfigFile", false),
+            ("config/v1/WatchConfigFile", false),
+            ("config/v1/GetConfigFileMetadataList", false),
+            ("config/v1/ConfigDiscover", false),
+            ("naming/v1", false),
             ("maintain/v1/log/outputlevel", false),
             ("metrics", false),
             ("core", false),
@@ -213,15 +229,17 @@ mod tests {
     #[test]
     fn viewers_do_not_see_the_contents_of_encrypted_files() {
         let tag = json!({"key": ENCRYPTED_TAG, "value": "true"});
+        let key = json!({"key": KEY_TAG, "value": "key"});
         let mut answer = json!({
             "configFiles": [
                 {"content": "open", "encrypted": false, "tags": []},
                 {"content": "secret", "encrypted": true, "tags": []},
-                {"content": "secret", "tags": [tag]},
+                {"content": "secret", "tags": [&tag, key]},
             ],
         });
         seal(&mut answer);
         let contents = |at: usize| answer["configFiles"][at]["content"].clone();
         assert_eq!([contents(0), contents(1), contents(2)], ["open", "", ""]);
+        assert_eq!(answer["configFiles"][2]["tags"], json!([tag]));
     }
 }

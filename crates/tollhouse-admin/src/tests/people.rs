@@ -148,3 +148,34 @@ async fn calls_of_polaris_reach_the_registry_with_the_callers_own_token() {
     assert_eq!(send(ADMIN).await.json()["caller"], "key admin");
     assert_eq!(send("stranger").await.status, 401);
 }
+
+#[tokio::test]
+async fn people_see_changes_of_the_registry_only_if_they_may_do_everything() {
+    let registered = Registered::new().await;
+    create(&registered, "reader", &["DescribeGatewayObjects"], &["*"]).await;
+    create(&registered, "chief", &["AdministerGateway"], &["*"]).await;
+    let made = registry_request("PUT", "/namespaces/secret-project", "{}");
+    let made = registered.fixture.send(made).await;
+    assert!(made.status < 300, "{made:?}");
+    registered.fixture.put("/routes/1", &route()).await;
+    let see = async |user: &str, path: &str| {
+        let mut call = request("GET", path, String::new());
+        let key = format!("token of {user}").parse().expect("it is a value");
+        call.headers_mut().insert("X-API-KEY", key);
+        registered.fixture.send(call).await
+    };
+    let list = "/../../console/v1/changes";
+    let all = see("chief", list).await.json();
+    let about = |kind: &str| {
+        let rows = all["rows"].as_array().expect("rows");
+        rows.iter().find(|row| row["kind"] == kind).map(|row| row["name"].to_string())
+    };
+    let name = about("registry").expect("a row about the registry");
+    let of_registry = format!("{list}/{}", name.trim_matches('"'));
+    assert_eq!(see("chief", &of_registry).await.status, 200);
+    assert_eq!(see("reader", &of_registry).await.status, 404);
+    let some = see("reader", list).await.json();
+    let rows = some["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["kind"] == "routes") && !rows.is_empty(), "{some}");
+    assert_eq!(some["total"], rows.len());
+}

@@ -84,12 +84,6 @@ fn variables(host: &Host) -> Result<()> {
         Value::String(name) => variable(lua, shared, &name.to_str()?),
         _ => Ok(Value::Nil),
     })?;
-    host.add_shared("keep_ctx", |_, shared, ()| {
-        if let Some(request) = &*shared.request.borrow() {
-            request.is_ctx_kept.set(true);
-        }
-        Ok(())
-    })?;
     // Index of `ngx.var` itself, without a function of Lua between.
     let shared = Rc::clone(&host.shared);
     host.add_quick("var_index", move |lua, (_is_table, name): (bool, String)| {

@@ -128,6 +128,24 @@ fn the_context_of_a_request_is_gone_with_it() {
 }
 
 #[test]
+fn a_context_that_a_script_has_kept_is_not_that_of_the_next_request() {
+    let text = "local last
+        return function(conf, ctx)
+            if ctx.var.arg_set then last = ctx return end
+            if last then last.user = 'jack' end
+            if ctx.var.arg_look then
+                local meta = getmetatable(ctx)
+                return 200, tostring(ctx.user) .. tostring(meta)
+            end
+        end";
+    let mut harness = functions(FunctionPhase::Access, &[text]);
+    assert!(harness.request("GET /?set=1 HTTP/1.1\n\n").answer.is_none());
+    for _ in 0..2 {
+        assert_eq!(text_of(&harness.request("GET /?look=1 HTTP/1.1\n\n")), "nilnil");
+    }
+}
+
+#[test]
 fn reading_a_credential_makes_the_answer_private() {
     for (body, is_noted) in [
         ("local a = ngx.var.http_authorization", true),

@@ -4,6 +4,7 @@ use serde_json::{Map, Number, Value};
 use tollhouse_model::variable::{cookie_value, decode_argument};
 
 use super::spec::{Body, Kinds, Operation, Parameter, Place, Spec};
+use super::unique_members::UniqueMembers;
 
 /// Parts of requests that are not checked.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +69,10 @@ fn check_parameters(
                 return Err(format!("parameter \"{name}\" is required"));
             }
             continue;
+        }
+        // Nodes do not agree on which of several values counts.
+        if values.len() > 1 && !parameter.kinds.array {
+            return Err(format!("parameter \"{name}\" is repeated"));
         }
         let value = parameter.convert(values);
         parameter
@@ -153,25 +158,29 @@ fn check_body(rules: &Body, request: &Request, body: &[u8]) -> Result<(), String
         let text = "the body is required".to_owned();
         return if rules.is_required { Err(text) } else { Ok(()) };
     }
-    let content_type = request.headers.iter().find(|(name, _)| name == "content-type");
+    let mut content_types = request.headers.iter().filter(|(name, _)| name == "content-type");
+    let content_type = content_types.next();
+    if content_types.next().is_some() {
+        return Err("the header \"content-type\" is repeated".to_owned());
+    }
     let content_type =
         content_type.map_or(b"application/json".as_slice(), |(_, value)| value.as_slice());
     let content_type = String::from_utf8_lossy(content_type);
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let Some((_, schema, fields)) = media_type(rules, &essence) else {
+    let Some((range, schema, fields)) = media_type(rules, &essence) else {
         return Err(format!("the document has no content type \"{essence}\""));
     };
     let Some(schema) = schema else { return Ok(()) };
     let value = match essence.as_str() {
-        "application/x-www-form-urlencoded" => form(body, fields),
-        name if name == "application/json" || name.ends_with("+json") => {
-            serde_json::from_slice(body).map_err(|error| format!("invalid JSON body: {error}"))?
-        }
+        "application/x-www-form-urlencoded" => form(body, fields)?,
+        name if name == "application/json" || name.ends_with("+json") => json(body)?,
         name if name.starts_with("text/") => {
             Value::String(String::from_utf8_lossy(body).into_owned())
         }
         // Other bodies, such as files, are not described by a schema of JSON.
-        _ => return Ok(()),
+        name if name == range => return Ok(()),
+        // A range does not let a client choose a type that is not checked.
+        _ => json(body)?,
     };
     schema.validate(&value).map_err(String::from)
 }
@@ -185,8 +194,15 @@ fn media_type<'r>(rules: &'r Body, essence: &str) -> Option<MediaType<'r>> {
     ranges.iter().find_map(|range| rules.types.iter().find(|(name, ..)| name == range))
 }
 
+/// Parses JSON without repeated members, of which other parsers may take another one.
+fn json(body: &[u8]) -> Result<Value, String> {
+    let invalid = |error: serde_json::Error| format!("invalid JSON body: {error}");
+    serde_json::from_slice::<UniqueMembers>(body).map_err(invalid)?;
+    serde_json::from_slice(body).map_err(invalid)
+}
+
 /// Returns the fields of a form, with the types that the schema gives them.
-fn form(body: &[u8], fields: &Map<String, Value>) -> Value {
+fn form(body: &[u8], fields: &Map<String, Value>) -> Result<Value, String> {
     let mut found: Map<String, Value> = Map::new();
     for (name, value) in arguments(body) {
         let name = String::from_utf8_lossy(&name).into_owned();
@@ -205,8 +221,12 @@ fn form(body: &[u8], fields: &Map<String, Value>) -> Value {
                 _ => drop(found.insert(name, Value::Array(vec![item]))),
             }
         } else {
-            found.insert(name, kind(schema).scalar(text));
+            let value = kind(schema).scalar(text);
+            if found.contains_key(&name) {
+                return Err(format!("field \"{name}\" is repeated"));
+            }
+            found.insert(name, value);
         }
     }
-    Value::Object(found)
+    Ok(Value::Object(found))
 }

@@ -9,6 +9,9 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 /// Deepest chain of references, which may form a circle.
 const REFERENCES_MAX: usize = 32;
 
+/// Limit of schemas that are read for the types of one parameter.
+const SCHEMAS_MAX: usize = 1_000;
+
 /// Place of the schema that is compiled, beside the components that it refers to.
 const ROOT: &str = "x-root";
 
@@ -242,7 +245,7 @@ impl<'d> Compiler<'d> {
                 Some(is_exploded) => is_exploded,
                 None => matches!(place, Place::Query | Place::Cookie),
             },
-            kinds: self.kinds(schema, 0),
+            kinds: self.kinds(schema, 0, &mut { SCHEMAS_MAX }),
             schema: self.schema(schema)?,
         }))
     }
@@ -268,13 +271,15 @@ impl<'d> Compiler<'d> {
         Schema::compile_for(&self.schemas, Subject::Traffic).map_err(|error| error.to_string())
     }
 
-    /// Returns the types that a schema allows.
-    fn kinds(&self, schema: &'d Value, depth: usize) -> Kinds {
+    /// Returns the types that a schema allows, from at most `left` schemas within it: branches that
+    /// refer to each other would double at each level.
+    fn kinds(&self, schema: &'d Value, depth: usize, left: &mut usize) -> Kinds {
         let mut kinds = Kinds::default();
         let Ok(schema) = self.resolved(schema) else { return kinds };
-        if depth == REFERENCES_MAX {
+        if depth == REFERENCES_MAX || *left == 0 {
             return kinds;
         }
+        *left -= 1;
         let listed = schema["type"].as_array().into_iter().flatten().chain([&schema["type"]]);
         for kind in listed.filter_map(Value::as_str) {
             match kind {
@@ -283,7 +288,7 @@ impl<'d> Compiler<'d> {
                 "boolean" => kinds.boolean = true,
                 "array" => {
                     kinds.array = true;
-                    let items = schema.get("items").map(|items| self.kinds(items, depth + 1));
+                    let items = schema.get("items").map(|items| self.kinds(items, depth + 1, left));
                     kinds.items = items.map(Box::new);
                 }
                 _ => {}
@@ -291,7 +296,7 @@ impl<'d> Compiler<'d> {
         }
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for branch in schema[keyword].as_array().into_iter().flatten() {
-                let other = self.kinds(branch, depth + 1);
+                let other = self.kinds(branch, depth + 1, left);
                 kinds.integer |= other.integer;
                 kinds.number |= other.number;
                 kinds.boolean |= other.boolean;

@@ -28,6 +28,10 @@ fn document() -> Value {
                     {"name": "session", "in": "cookie", "schema": {"type": "string", "minLength": 2}},
                 ]},
             },
+            "/file": {"post": {"requestBody": {"content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+                "application/*": {"schema": {"$ref": "#/components/schemas/Pet"}},
+            }}}},
             "/number": {"post": {"requestBody": {"content": {"application/json": {"schema": {
                 "type": "number", "minimum": 0, "exclusiveMinimum": true, "multipleOf": 0.5, "nullable": true,
             }}}}}},
@@ -70,12 +74,20 @@ fn only_described_requests_pass() {
         (post("/pet", "text/plain", "a"), false),
         (post("/pet", "application/x-www-form-urlencoded", "name=a&age=2"), true),
         (post("/pet", "application/x-www-form-urlencoded", "name=a&age=x"), false),
+        (post("/pet", "application/x-www-form-urlencoded", "name=a&age=2&age=3"), false),
+        (post("/pet", json, r#"{"age":1,"name":"a","name":"b"}"#), false),
+        (post("/pet", "application/json\nContent-Type: text/plain", r#"{"name":"a"}"#), false),
+        (post("/file", "application/octet-stream", "a"), true),
+        (post("/file", "application/x", r#"{"name":"a"}"#), true),
+        (post("/file", "application/x", r#"{"age":1}"#), false),
+        (post("/file", "application/x", "a"), false),
         (post("/number", json, "1.5"), true),
         (post("/number", json, "null"), true),
         (post("/number", json, "0"), false),
         (post("/number", json, "1.2"), false),
         (post("/number", json, ""), true),
         ("GET /api/v3/pet/find?status=sold&tags=1&tags=2&ids=1,2 HTTP/1.1\n\n".into(), true),
+        ("GET /api/v3/pet/find?status=sold&status=sold HTTP/1.1\n\n".into(), false),
         ("GET /api/v3/pet/find HTTP/1.1\n\n".into(), true),
         ("GET /api/v3/pet/find?status=married HTTP/1.1\n\n".into(), false),
         ("GET /api/v3/pet/find?tags=1&tags=x HTTP/1.1\n\n".into(), false),
@@ -153,11 +165,33 @@ fn a_document_is_fetched_and_kept() {
         assert_eq!(harness.request(request).status(), status, "{request}");
         assert_eq!(count.load(Ordering::SeqCst), fetches);
     }
-    let bad = TestServer::start(|_| reply(200, "", "{}"));
-    let conf = json!({"spec_url": bad.url("/")});
-    let outcome = Harness::new::<OasValidator>(&conf).request("GET / HTTP/1.1\n\n");
-    assert_eq!(outcome.status(), 500);
-    assert_eq!(outcome.body(), "{\"message\":\"failed to parse openapi spec\"}\n");
+    let bad_count = Arc::new(AtomicUsize::new(0));
+    let served = Arc::clone(&bad_count);
+    let bad = TestServer::start(move |_| {
+        served.fetch_add(1, Ordering::SeqCst);
+        reply(200, "", "{}")
+    });
+    let mut harness = Harness::new::<OasValidator>(&json!({"spec_url": bad.url("/")}));
+    // A server without a document is not asked for each request.
+    for (wait_ms, fetches) in [(0, 1), (1, 1), (RETRY_MS, 2)] {
+        harness.now_ms += wait_ms;
+        let outcome = harness.request("GET / HTTP/1.1\n\n");
+        assert_eq!(outcome.status(), 500);
+        assert_eq!(outcome.body(), "{\"message\":\"failed to parse openapi spec\"}\n");
+        assert_eq!(bad_count.load(Ordering::SeqCst), fetches);
+    }
+}
+
+#[test]
+fn schemas_that_double_themselves_are_compiled_soon() {
+    let own = json!({"$ref": "#/components/schemas/A"});
+    let document = json!({
+        "openapi": "3.0.2",
+        "paths": {"/a": {"get": {"parameters": [{"name": "a", "in": "query", "schema": own}]}}},
+        "components": {"schemas": {"A": {"anyOf": [own, own], "type": "string"}}},
+    });
+    // Compiled or refused, but not for ever.
+    let _ = Spec::compile(document.to_string().as_bytes());
 }
 
 #[test]

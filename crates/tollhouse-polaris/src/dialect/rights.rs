@@ -242,6 +242,12 @@ impl Rights<'_> {
         self.evaluate("", None)
     }
 
+    /// Checks a call that concerns the whole server: a right to all namespaces covers it, and one to
+    /// some of them does not.
+    pub(crate) fn server(&self, function: &'static str) -> Result<(), Code> {
+        self.check(function, &[Resource::namespace("*")])
+    }
+
     /// Checks a call that touches these resources.
     pub(crate) fn check(
         &self,

@@ -89,7 +89,7 @@ async fn rehearsal(api: HttpApi, request: Request) -> Response<Body> {
     let caller = request_caller(&request);
     let admitted = {
         let state = api.registry().state();
-        api.dialect.rights(&state, Door::Console, &caller).check(DESCRIBE_REHEARSAL, &[])
+        api.dialect.rights(&state, Door::Console, &caller).server(DESCRIBE_REHEARSAL)
     };
     if let Err(code) = admitted {
         return Reply::failure(RESPONSE, &code.into()).print(language);

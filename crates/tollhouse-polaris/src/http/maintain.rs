@@ -101,7 +101,7 @@ fn read_query(
 }
 
 fn check(api: &HttpApi, caller: &Caller<'_>, function: &'static str) -> Result<(), Code> {
-    api.dialect.rights(&api.registry().state(), Door::Console, caller).check(function, &[])
+    api.dialect.rights(&api.registry().state(), Door::Console, caller).server(function)
 }
 
 /// Checks the caller, then reads the body.

@@ -1,9 +1,10 @@
 //! Hashes of passwords as `htpasswd` writes them: bcrypt, Apache's MD5 and SHA-1.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::digest;
 use md5::{Digest, Md5};
+use tokio::sync::Semaphore;
 use tollhouse_plugin::ConfError;
 
 use super::base64::decode_base64;
@@ -26,9 +27,24 @@ const APR1_ROUNDS: usize = 1_000;
 /// Length of a SHA-1 digest, in bytes.
 const SHA1_BYTES: usize = 20;
 
+/// Longest password that is compared, in bytes; Apache takes no longer one either. The time of a
+/// comparison grows with it.
+const PASSWORD_BYTES_MAX: usize = 255;
+
+/// Limit of slow comparisons at a time, in the whole process.
+const RUNNING_MAX: usize = 2;
+
+/// Limit of comparisons of one hash that run or wait at a time. Without it, wrong passwords for one
+/// name would delay all other names.
+const COMPARISONS_MAX: usize = 4;
+
 /// Hash of a password, which does not appear in logs.
 pub(crate) struct PasswordHash {
     kind: Kind,
+    /// Free places for comparisons that run or wait.
+    places: Arc<Semaphore>,
+    /// Turn of the comparison that runs.
+    turn: Semaphore,
     /// Digest of the password that was right last time, so that a client's next requests cost no
     /// further bcrypt.
     last_right: Mutex<Option<digest::Digest>>,
@@ -79,19 +95,39 @@ impl PasswordHash {
         } else {
             return Err("unknown password hash: expected bcrypt ($2y$), $apr1$ or {SHA}".into());
         };
-        Ok(Self { kind, last_right: Mutex::new(None) })
+        Ok(Self {
+            kind,
+            places: Arc::new(Semaphore::new(COMPARISONS_MAX)),
+            turn: Semaphore::new(1),
+            last_right: Mutex::new(None),
+        })
     }
 
     /// Returns the effort of the next comparison with `password`.
     pub(crate) fn effort(&self, password: &[u8]) -> Effort {
         match self.kind {
+            _ if password.len() > PASSWORD_BYTES_MAX => Effort::Short,
             Kind::Bcrypt(_) if !self.was_right(&digest_of([password])) => Effort::Long,
             _ => Effort::Short,
         }
     }
 
+    /// Compares on another thread, one comparison of this hash at a time. `None` if too many wait.
+    pub(crate) async fn is_elsewhere(self: Arc<Self>, password: Vec<u8>) -> Option<bool> {
+        // At most a few run at once, so that wrong passwords cannot take all threads.
+        static RUNNING: Semaphore = Semaphore::const_new(RUNNING_MAX);
+        let _place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let hash = Arc::clone(&self);
+        let _turn = self.turn.acquire().await.ok()?;
+        let _running = RUNNING.acquire().await.ok()?;
+        Some(tokio::task::spawn_blocking(move || hash.is(&password)).await.unwrap_or(false))
+    }
+
     /// Whether `password` has this hash.
     pub(crate) fn is(&self, password: &[u8]) -> bool {
+        if password.len() > PASSWORD_BYTES_MAX {
+            return false;
+        }
         let digest = digest_of([password]);
         if self.was_right(&digest) {
             return true;
@@ -218,6 +254,42 @@ mod tests {
         let slow = PasswordHash::parse(HASHES[4].1).unwrap();
         assert_eq!(slow.effort(b"U*U"), Effort::Long);
         assert!(PasswordHash::parse(&sha1_hash("x")).unwrap().is(b"x"));
+    }
+
+    #[test]
+    fn a_long_password_is_wrong_without_being_hashed() {
+        for (_, hash) in HASHES {
+            let hash = PasswordHash::parse(hash).unwrap();
+            let long = vec![b'a'; PASSWORD_BYTES_MAX + 1];
+            assert_eq!(hash.effort(&long), Effort::Short);
+            assert!(!hash.is(&long));
+        }
+    }
+
+    #[tokio::test]
+    async fn comparisons_of_one_hash_do_not_wait_without_bound() {
+        let attacked = Arc::new(PasswordHash::parse(HASHES[4].1).unwrap());
+        let compare = || Arc::clone(&attacked).is_elsewhere(b"wrong".to_vec());
+        let mut waiting: Vec<_> = (0..COMPARISONS_MAX).map(|_| Box::pin(compare())).collect();
+        for comparison in &mut waiting {
+            assert!(futures_poll(comparison.as_mut()).is_none(), "it runs or waits");
+        }
+        assert_eq!(compare().await, None, "no place is left");
+        let other = Arc::new(PasswordHash::parse(HASHES[4].1).unwrap());
+        assert_eq!(other.is_elsewhere(b"U*U".to_vec()).await, Some(true), "of another name");
+        for comparison in waiting {
+            assert_eq!(comparison.await, Some(false));
+        }
+        assert_eq!(compare().await, Some(false), "the places are free again");
+    }
+
+    /// Polls once.
+    fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Last heartbeat of an instance, and the clean-up of deleted ones.
 
-use super::{read_body, read_query};
+use super::read_body;
 use crate::access::Door;
 use crate::code::Code;
 use crate::date::DateText;
@@ -42,11 +42,13 @@ pub(super) async fn last_heartbeat(api: HttpApi, request: Request) -> Response<B
 fn find_heartbeat(api: &HttpApi, request: &Request) -> Result<Reply, Failure> {
     const FUNCTION: &str = "DescribeInstanceLastHeartbeat";
     let keys = ["id", "namespace", "service", "host", "port", "vpc_id"];
-    let query = read_query(api, request, FUNCTION, &keys)?;
-    let id = id_of(&query)?;
     let state = api.registry().state();
     let caller = request_caller(request);
-    api.dialect.rights(&state, Door::Console, &caller).instance(FUNCTION, &id)?;
+    let rights = api.dialect.rights(&state, Door::Console, &caller);
+    rights.check(FUNCTION, &[])?;
+    let query = Query::parse(request.uri().query(), &keys)?;
+    let id = id_of(&query)?;
+    rights.instance(FUNCTION, &id)?;
     let instance = state.instance(&id).ok_or(Code::NotFoundInstance)?;
     let beat = api.registry().last_heartbeat(&id).ok_or(Code::NotFoundResource)?;
     let beat_seconds = beat.at_ms / 1_000;

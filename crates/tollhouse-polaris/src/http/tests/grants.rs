@@ -51,3 +51,34 @@ async fn unknown_grantees_are_refused_before_anything_is_created() {
     let listed = server.get("/naming/v1/namespaces?name=ns").await.json();
     assert_eq!(listed["amount"], 0);
 }
+
+#[tokio::test]
+async fn calls_about_the_server_take_a_right_to_all_namespaces() {
+    let server = Server::start().await;
+    let (own, narrow) = user(&server, "alice").await;
+    let (all, wide) = user(&server, "chief").await;
+    let namespace = json!([{"name": "ns", "user_ids": [own]}]);
+    assert_eq!(server.post("/naming/v1/namespaces", &namespace).await.code(), 200_000);
+    let policy = json!({
+        "name": "everything", "action": "READ_WRITE", "principals": {"users": [{"id": all}]},
+        "resources": {"namespaces": [{"id": "*"}]},
+    });
+    let made = server.post("/core/v1/auth/strategy", &policy).await;
+    assert_eq!(made.code(), 200_000, "{}", made.text);
+    for (token, is_allowed) in [(narrow, false), (wide, true)] {
+        let headers = format!("content-type: application/json\r\nx-polaris-token: {token}\r\n");
+        for (method, path) in [
+            ("GET", "/maintain/v1/apiserver/conn?protocol=service-grpc"),
+            ("GET", "/maintain/v1/report/clients"),
+            ("GET", "/maintain/v1/cmdb/info"),
+            ("GET", "/core/v1/auth/rehearsal"),
+            ("POST", "/maintain/v1/apiserver/conn/close"),
+            ("PUT", "/maintain/v1/log/outputlevel"),
+        ] {
+            let body = if method == "GET" { "" } else { "{}" };
+            let answer = server.send(method, path, &headers, body).await;
+            let is_refused = answer.text.contains("401") || answer.text.contains("not approved");
+            assert_ne!(is_refused, is_allowed, "{method} {path}: {}", answer.text);
+        }
+    }
+}

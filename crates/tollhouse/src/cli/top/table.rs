@@ -60,7 +60,7 @@ impl Cell {
     }
 
     fn number(value: f64, text: String) -> Self {
-        Self { text, key: SortKey::Number(value), is_bad: false }
+        Self { text: printable(&text), key: SortKey::Number(value), is_bad: false }
     }
 
     /// Marks a number outside `good` as bad.

@@ -186,14 +186,14 @@ pub(super) fn text(frame: &Frame) -> String {
     let traffic = frame.traffic();
     let mut lines = format!(
         "{}\n  requests     {}\n  latency      {}\n  connections  {}\n  nodes        {}\n",
-        identity(frame),
+        printable(&identity(frame)),
         traffic.rates(),
         traffic.latency(),
         traffic.connections(),
         traffic::nodes(&frame.overview["nodes"]),
     );
     for (code, rate) in traffic.failures() {
-        lines.push_str(&format!("  failures     {code} {rate:.1}/s\n"));
+        lines.push_str(&format!("  failures     {} {rate:.1}/s\n", printable(code)));
     }
     let found = frame.findings();
     lines.push_str(&findings::render(&found[..found.len().min(FINDINGS_MAX)]));

@@ -266,7 +266,7 @@ const bench = createRoute({
   getParentRoute: () => root,
   path: '/bench',
   component: lazyRouteComponent(() => import('./features/bench/list'), 'Bench'),
-  staticData: { places: [{ section: 'measure', title: (words) => words.bench, key: 'b' }] },
+  staticData: { places: [{ section: 'manage', title: (words) => words.bench, key: 'b' }] },
 })
 
 const benchRun = createRoute({

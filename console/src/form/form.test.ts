@@ -196,6 +196,17 @@ describe('plans', () => {
     expect(found).toEqual(['/token', '/auth/key', '/rules/0/tls/key'])
   })
 
+  it('make an object of a member without a type that contains a secret', () => {
+    const schema: Schema = { type: 'object', properties: { authorization: { description: 'd' } }, encrypt_fields: ['authorization.token'] }
+    const kind = (value: unknown) => {
+      const plan = planOf(schema, value)
+      return plan.kind === 'object' && planOf(plan.members[0]?.schema as Schema, (value as { authorization?: unknown } | undefined)?.authorization)
+    }
+    expect(kind(undefined)).toMatchObject({ kind: 'object', members: [{ name: 'token', schema: { type: 'string' }, isSecret: true }] })
+    expect(kind({ authorization: { token: 'a:b' } })).toMatchObject({ kind: 'object' })
+    expect(kind({ authorization: 'a:b' })).toEqual({ kind: 'raw' })
+  })
+
   it('choose among objects by what they hold', () => {
     const set: Schema = { type: 'object', properties: { set: { type: 'object' } }, additionalProperties: false }
     const plain: Schema = { type: 'object', patternProperties: { '.+': { type: 'string' } } }

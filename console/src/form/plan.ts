@@ -153,7 +153,7 @@ function merge(schema: Schema, value: unknown): { members: Member[]; groups: Gro
   const secrets = schema.encrypt_fields ?? []
   const visit = (part: Schema, isSure: boolean) => {
     for (const [name, inner] of Object.entries(part.properties ?? {})) {
-      if (!members.has(name)) members.set(name, { name, schema: withSecrets(inner, name, secrets), isRequired: false, isSecret: secrets.includes(name) })
+      if (!members.has(name)) members.set(name, { name, schema: withSecrets(inner, name, secrets, isRecord(value) ? value[name] : undefined), isRequired: false, isSecret: secrets.includes(name) })
     }
     for (const name of isSure ? (part.required ?? []) : []) {
       const member = members.get(name)
@@ -172,10 +172,16 @@ function merge(schema: Schema, value: unknown): { members: Member[]; groups: Gro
   return { members: [...members.values()], groups }
 }
 
-/** The schema of a member with those of the secrets that stand inside of it: `auth_config.private_key`, through lists. */
-function withSecrets(schema: Schema, name: string, secrets: string[]): Schema {
+/**
+ * Adds to a member's schema the secrets inside of it: `auth_config.private_key`, through lists. The schema of
+ * `authorization` of `openfunction` has no type; the secrets are then the only fields that are known.
+ */
+function withSecrets(schema: Schema, name: string, secrets: string[], value: unknown): Schema {
   const own = secrets.filter((path) => path.startsWith(`${name}.`)).map((path) => path.slice(name.length + 1))
-  return own.length === 0 ? schema : { ...schema, encrypt_fields: own }
+  if (own.length === 0) return schema
+  if (!isAny(schema) || schema.items !== undefined || (value !== undefined && !isRecord(value))) return { ...schema, encrypt_fields: own }
+  const properties = Object.fromEntries(own.map((path) => [path.split('.')[0], path.includes('.') ? {} : { type: 'string' }]))
+  return { ...schema, type: 'object', properties, encrypt_fields: own }
 }
 
 /** The group that a `oneOf` or `anyOf` makes which only says what must be there. */

@@ -65,6 +65,6 @@ const OF_ADDRESS: Record<string, IconName> = {
   '/registry': 'box', '/registry/rules': 'checks', '/config': 'file', '/access': 'person', '/bench': 'stopwatch', '/changes': 'history', '/settings': 'gear',
 }
 
-const OF_SECTION: Record<Place['section'], IconName> = { watch: 'overview', gateway: 'routes', shenyu: 'shrine', registry: 'box', measure: 'stopwatch', manage: 'gear' }
+const OF_SECTION: Record<Place['section'], IconName> = { watch: 'overview', gateway: 'routes', shenyu: 'shrine', registry: 'box', manage: 'gear' }
 
 export const iconOf = ({ to, section }: { to: string; section: Place['section'] }): IconName => OF_ADDRESS[to] ?? OF_SECTION[section]

@@ -1,5 +1,5 @@
 /** The palette: one field that leads everywhere. */
-import { NavLink, ScrollArea, Text, TextInput } from '@mantine/core'
+import { ScrollArea, Text, TextInput, UnstyledButton } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { type KeyboardEvent, useEffect, useState } from 'react'
 import { useWords } from '../words/words'
@@ -56,7 +56,10 @@ export function Palette({ close }: { close: () => void }) {
       <ScrollArea.Autosize mah="50vh" mt="xs">
         <div role="listbox" id="palette-list" aria-label={words.paletteHint}>
           {targets.map((target, at) => (
-            <NavLink key={target.key} id={`palette-${at}`} role="option" aria-selected={at === chosen} component="button" active={at === chosen} label={target.label} description={target.description} onClick={() => choose(target)} />
+            <UnstyledButton key={target.key} id={`palette-${at}`} className="target" role="option" aria-selected={at === chosen} onClick={() => choose(target)}>
+              <span>{target.label}</span>
+              {target.description !== undefined && <span className="target-note">{target.description}</span>}
+            </UnstyledButton>
           ))}
         </div>
         {targets.length === 0 && <Text c="dimmed" p="sm">{words.paletteEmpty}</Text>}

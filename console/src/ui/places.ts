@@ -4,7 +4,7 @@ import { useOverview } from '../api/live'
 import type { Words } from '../words/en'
 
 /** Sections of the navigation, in order, named by their words. */
-export const SECTIONS = ['watch', 'gateway', 'shenyu', 'registry', 'measure', 'manage'] as const
+export const SECTIONS = ['watch', 'gateway', 'shenyu', 'registry', 'manage'] as const
 
 export interface Place {
   section: (typeof SECTIONS)[number]

@@ -440,7 +440,6 @@ export const en = {
   rateShort: 'Requests/s',
   requestsSince: (all: number, failed: number) => `${count(all, 'request', 'requests')} since the start, ${number(failed)} failed`,
   failing: (rate: number) => `${tenths(rate)}/s fail`,
-      measure: 'Measure',
   bench: 'Load generator',
   benchHelp: 'Measures a server from this machine, by a process of its own. What it finds stays here when the page is closed.',
   benchOff: 'Starting the load generator from here is off. Set console.bench to true in the bootstrap file, or use `tollhouse bench` in a shell.',

@@ -427,7 +427,6 @@ export const zh: Words = {
   rateShort: '请求/秒',
   requestsSince: (all, failed) => `启动以来 ${number(all)} 个请求，${number(failed)} 个失败`,
   failing: (rate) => `${tenths(rate)}/秒失败`,
-  measure: '测量',
   bench: '压测工具',
   benchHelp: '由独立的进程从本机测量服务器。关闭页面后结果仍保留在此。',
   benchOff: '未允许从此处启动压测。请在引导文件中将 console.bench 设为 true，或在终端使用 `tollhouse bench`。',

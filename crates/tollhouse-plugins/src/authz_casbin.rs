@@ -1,7 +1,8 @@
 //! Allows or refuses requests by a Casbin model and policy.
 //!
-//! The user's name is in a header, which a plugin for authentication should set. The model sees the
-//! user, the path and the method.
+//! The user is the consumer that a plugin for authentication has found, or is in a header that such
+//! a plugin sets. The model sees the user, the path and the method. Decisions are made after
+//! authentication.
 //!
 //! # Example
 //! ```json
@@ -13,14 +14,21 @@
 //! ```
 //!
 //! # Answers
-//! - 403 `Access Denied`
+//! - 403 `Access Denied`, also when a decision would take too much work
 //! - 503 when neither the conf nor the plugin's metadata has a model
 //!
 //! # Notes
+//! A header that clients send is not authentication: anyone can send any name. With `X-Consumer-Username`
+//! the user is the consumer, so put a plugin such as `key-auth` on the same route; lines that
+//! clients send are ignored. For any other header, a plugin on the same route must set or remove
+//! it in every request. APISIX decides before most plugins for authentication, Tollhouse after all.
+//!
 //! A request without the header is that of `anonymous`. Matchers may use `&&`, `||`, `!`, `==`, `!=`,
 //! `in`, the functions `keyMatch`, `keyMatch2`, `keyMatch3`, `globMatch`, `regexMatch`, `ipMatch`,
-//! and role definitions with or without domains; other parts of Casbin are refused. Files are read
-//! when the conf is put into service.
+//! and role definitions with or without domains; other parts of Casbin are refused. Patterns must be
+//! in the policy or the matcher, and those of `globMatch` may use `*` and `?` only. A policy has at
+//! most 10,000 lines. Requests are refused if user or path is longer than 8192 bytes, or if a regular
+//! expression reaches its limit. Files are read when the conf is put into service.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +48,9 @@ use self::model::Enforcer;
 mod matcher;
 mod model;
 mod wildcard;
+
+/// Header that tells nodes the consumer. Lines that clients send are ignored.
+const CONSUMER_HEADER: &str = "X-Consumer-Username";
 
 /// User of requests without the header.
 const ANONYMOUS: &str = "anonymous";
@@ -61,7 +72,8 @@ pub struct Config {
     pub model: Option<String>,
     /// Policy as a text.
     pub policy: Option<String>,
-    /// Header with the user's name.
+    /// Header with the user's name. With `X-Consumer-Username`, the user is the consumer that the
+    /// route's authentication has found.
     pub username: Option<String>,
 }
 
@@ -85,7 +97,7 @@ impl Plugin for AuthzCasbin {
     const NAME: &'static str = "authz-casbin";
     const PRIORITY: i32 = 2560;
     const CATEGORY: Category = Category::Security;
-    const PHASES: Phases = Phases::REWRITE;
+    const PHASES: Phases = Phases::ACCESS;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
@@ -125,18 +137,30 @@ impl Plugin for AuthzCasbin {
         Ok(Self { enforcer: Some(Arc::new(enforcer)), header })
     }
 
-    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let Some(enforcer) = &self.enforcer else {
             tracing::warn!("neither conf nor metadata of authz-casbin have a model");
             return Answer::status(503).refused(RefusalKind::PluginFailed).into();
         };
-        let user = cx.header(&self.header);
-        let user = user.as_deref().map_or(ANONYMOUS.into(), text);
-        let is_allowed = enforcer.allows(&[&user, &text(cx.path()), &text(cx.method())]);
+        let user = self.user(cx);
+        // A decision that is not reached admits no request.
+        let is_allowed =
+            enforcer.allows(&[&user, &text(cx.path()), &text(cx.method())]).unwrap_or(false);
         if is_allowed {
             return Step::Continue;
         }
         Answer::message(403, "Access Denied").refused(RefusalKind::DeniedByRule).into()
+    }
+}
+
+impl AuthzCasbin {
+    fn user(&self, cx: &RequestContext<'_>) -> String {
+        if self.header.eq_ignore_ascii_case(CONSUMER_HEADER) {
+            let consumer = cx.consumer().map(|consumer| consumer.username.to_string());
+            return consumer.unwrap_or_else(|| ANONYMOUS.to_owned());
+        }
+        let value = cx.header(&self.header);
+        value.map_or_else(|| ANONYMOUS.to_owned(), |value| text(&value).into_owned())
     }
 }
 

@@ -43,16 +43,17 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Configuration of `ldap-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Address of the server, `host:port`.
+    /// Address of the server: `host:port`, `ldap://host:port` or `ldaps://host:port`. `ldaps://`
+    /// implies TLS and port 636.
     pub ldap_uri: String,
     /// Name of the object that contains the users.
     pub base_dn: String,
     /// Attribute in the names of users; `cn` by default.
     #[serde(default = "default_uid")]
     pub uid: String,
-    /// Whether the connection uses TLS (LDAPS); off by default.
-    #[serde(default)]
-    pub use_tls: bool,
+    /// Whether the connection uses TLS (LDAPS); off by default, except for `ldaps://`. Must not
+    /// contradict the scheme of `ldap_uri`. Without TLS, passwords are sent in plain text.
+    pub use_tls: Option<bool>,
     /// Whether the server's TLS certificate is verified; off by default.
     #[serde(default)]
     pub tls_verify: bool,
@@ -104,7 +105,20 @@ impl Plugin for LdapAuth {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
-        let tls = config.use_tls.then(|| Verification::from(config.tls_verify));
+        let uses_tls = match (Scheme::of(&config.ldap_uri), config.use_tls) {
+            (Scheme::Ldaps, Some(false)) => {
+                let text = "contradicts the scheme \"ldaps\" of ldap_uri: remove it or use ldap://";
+                return Err(ConfError::in_field("use_tls", text));
+            }
+            (Scheme::Ldap, Some(true)) => {
+                let text = "contradicts the scheme \"ldap\" of ldap_uri: use ldaps://";
+                return Err(ConfError::in_field("use_tls", text));
+            }
+            (Scheme::Ldaps, _) => true,
+            (Scheme::Ldap, _) => false,
+            (Scheme::Unset, use_tls) => use_tls.unwrap_or(false),
+        };
+        let tls = uses_tls.then(|| Verification::from(config.tls_verify));
         let default_port = if tls.is_some() { TLS_PORT } else { PORT };
         let (host, port) = host_and_port(&config.ldap_uri, default_port)
             .ok_or_else(|| ConfError::in_field("ldap_uri", "invalid address: expected host:port"))?;
@@ -161,9 +175,38 @@ impl LdapAuth {
     }
 }
 
+/// Scheme of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Ldap,
+    Ldaps,
+    /// `use_tls` decides.
+    Unset,
+}
+
+impl Scheme {
+    const NAMES: [(&str, Scheme); 2] = [("ldap://", Scheme::Ldap), ("ldaps://", Scheme::Ldaps)];
+
+    fn of(address: &str) -> Self {
+        Self::split(address).0
+    }
+
+    /// Splits off the scheme, in any case (RFC 3986 §3.1).
+    fn split(address: &str) -> (Self, &str) {
+        for (name, scheme) in Self::NAMES {
+            if let Some((start, rest)) = address.split_at_checked(name.len())
+                && start.eq_ignore_ascii_case(name)
+            {
+                return (scheme, rest);
+            }
+        }
+        (Self::Unset, address)
+    }
+}
+
 /// Parses `host`, `host:port` or `[IPv6]:port`, also with the scheme of LDAP before it.
 fn host_and_port(text: &str, default_port: u16) -> Option<(String, u16)> {
-    let text = text.strip_prefix("ldap://").or(text.strip_prefix("ldaps://")).unwrap_or(text);
+    let (_, text) = Scheme::split(text);
     let text = text.trim_end_matches('/');
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
@@ -180,9 +223,11 @@ fn host_and_port(text: &str, default_port: u16) -> Option<(String, u16)> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::sync::Arc;
 
     use serde_json::json;
     use tollhouse_plugin::testing::Harness;
+    use tollhouse_plugin::{Catalogue, Services};
     use tollhouse_testkit::ClosedPort;
 
     use super::*;
@@ -250,6 +295,50 @@ mod tests {
     }
 
     #[test]
+    fn the_scheme_decides_about_tls() {
+        let services = Arc::new(Services::new("test"));
+        let catalogue = Catalogue::empty();
+        for (uri, use_tls, port, uses_tls) in [
+            ("ldaps://a", None, 636, true),
+            ("ldaps://a:1636", Some(true), 1636, true),
+            ("ldap://a", None, 389, false),
+            ("a", None, 389, false),
+            ("a:389", Some(true), 389, true),
+            ("a", Some(true), 636, true),
+        ] {
+            let mut conf = json!({"ldap_uri": uri, "base_dn": "dc=a"});
+            if let Some(use_tls) = use_tls {
+                conf["use_tls"] = json!(use_tls);
+            }
+            let scope = Scope {
+                owner: "routes/1",
+                conf: &conf,
+                metadata: None,
+                protos: None,
+                catalogue: &catalogue,
+                services: &services,
+            };
+            let plugin = LdapAuth::compile(serde_json::from_value(conf.clone()).unwrap(), &scope);
+            let plugin = plugin.unwrap();
+            assert_eq!((plugin.port, plugin.tls.is_some()), (port, uses_tls), "{conf}");
+        }
+    }
+
+    #[test]
+    fn passwords_for_ldaps_are_not_sent_in_plain_text() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let first = std::thread::spawn(move || {
+            let mut piece = [0; 1];
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut piece).unwrap();
+            piece[0]
+        });
+        assert_eq!(ask(&format!("ldaps://{address}"), "user01:secret").status(), 401);
+        assert_eq!(first.join().unwrap(), 0x16, "a TLS handshake (RFC 8446 §5.1)");
+    }
+
+    #[test]
     fn bad_confs_are_refused() {
         for (conf, text) in [
             (json!({"base_dn": "a"}), "property \"ldap_uri\" is required"),
@@ -259,6 +348,19 @@ mod tests {
         ] {
             let refusal = Harness::refusal::<LdapAuth>(&conf);
             assert!(refusal.contains(text), "{refusal}");
+        }
+        let with = |uri: &str, use_tls: bool| {
+            json!({"ldap_uri": uri, "base_dn": "a", "use_tls": use_tls})
+        };
+        for (conf, text) in [
+            (with("ldaps://a", false), "contradicts the scheme \"ldaps\""),
+            (with("LDAPS://a", false), "contradicts the scheme \"ldaps\""),
+            (with("ldap://a", true), "contradicts the scheme \"ldap\""),
+            (with("ldaps://a", true), ""),
+            (with("ldap://a", false), ""),
+        ] {
+            let refusal = Harness::refusal::<LdapAuth>(&conf);
+            assert!(refusal.contains(text) && refusal.is_empty() == text.is_empty(), "{refusal}");
         }
         assert_eq!(host_and_port("ldaps://[::1]:1636", 389), Some(("::1".into(), 1636)));
         assert_eq!(host_and_port("localhost", 389), Some(("localhost".into(), 389)));

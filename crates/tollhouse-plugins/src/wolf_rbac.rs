@@ -170,7 +170,7 @@ async fn admit(cx: &mut RequestContext<'_>) -> Result<(), Answer<'static>> {
         };
         Answer::message(401, message).refused(kind)
     };
-    let token = token(cx).ok_or_else(|| refused(MISSING_TOKEN))?;
+    let (token, carrier) = token(cx).ok_or_else(|| refused(MISSING_TOKEN))?;
     let token = Token::parse(&token).ok_or_else(|| refused(BAD_TOKEN))?;
     let credential = cx.find_credential(WolfRbac::NAME, token.appid.as_bytes());
     let credential = credential.ok_or_else(|| refused("Invalid appid in rbac token"))?;
@@ -202,7 +202,10 @@ async fn admit(cx: &mut RequestContext<'_>) -> Result<(), Answer<'static>> {
     let grant = digest_of([token.inner.as_bytes()]);
     let by = WolfRbac::NAME;
     cx.note_identity(Identity { by, name: name.as_bytes(), grant: grant.as_ref() });
-    cx.edits().identities.explain(Carrier::Authorization);
+    // Other credentials of the request are not covered by the token.
+    if let Some(carrier) = carrier {
+        cx.edits().identities.explain(carrier);
+    }
     Ok(())
 }
 
@@ -223,14 +226,20 @@ fn announce(cx: &mut RequestContext<'_>, prefix: &str, user: &User) {
     cx.remember(UserHeaders(lines.into()));
 }
 
-/// Returns the client's token as it was sent.
-fn token(cx: &RequestContext<'_>) -> Option<String> {
+/// Returns the client's token as it was sent, and the carrier of credentials that contained it.
+/// The argument and `x-rbac-token` are not such carriers.
+fn token(cx: &RequestContext<'_>) -> Option<(String, Option<Carrier>)> {
     let own = |value: &[u8]| text(value).into_owned();
     if let Some(value) = cx.argument("rbac_token") {
-        return Some(own(&value));
+        return Some((own(&value), None));
     }
-    let header = cx.header("Authorization").or_else(|| cx.header("x-rbac-token"));
-    header.map(|value| own(&value)).or_else(|| cx.cookie("x-rbac-token").map(|value| own(&value)))
+    if let Some(value) = cx.header("Authorization") {
+        return Some((own(&value), Some(Carrier::Authorization)));
+    }
+    if let Some(value) = cx.header("x-rbac-token") {
+        return Some((own(&value), None));
+    }
+    cx.cookie("x-rbac-token").map(|value| (own(&value), Some(Carrier::Cookie)))
 }
 
 impl Token {
@@ -407,7 +416,7 @@ impl Question {
 }
 
 fn own_token(cx: &RequestContext<'_>) -> Result<Token, Refused> {
-    let token = token(cx).ok_or((401_u16, MISSING_TOKEN.to_owned()))?;
+    let (token, _) = token(cx).ok_or((401_u16, MISSING_TOKEN.to_owned()))?;
     Token::parse(&token).ok_or((401_u16, BAD_TOKEN.to_owned()))
 }
 

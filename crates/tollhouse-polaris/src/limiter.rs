@@ -2,9 +2,13 @@
 //! reports what it has used and is answered what is left.
 //!
 //! Counters live in memory of one node, and clients choose the node of a counter by its name. A
-//! counter, and a client on it, is removed when no report arrives for two of its windows.
+//! counter is removed when no report arrives for two of its windows, or for 10 minutes while memory is scarce.
+//! Each client, and each address, has a share of the memory. A client reports under its own key and only to
+//! counters that it has opened.
 
 mod counter;
+mod owner;
+mod shares;
 mod table;
 mod window;
 
@@ -15,6 +19,7 @@ use messages::{
     RateLimitInitRequest, RateLimitInitResponse, RateLimitReportRequest, RateLimitReportResponse,
     RateLimitRequest, RateLimitResponse,
 };
+pub use owner::Owner;
 use table::{ClientKey, Opening, Table};
 
 /// Messages of the protocol, generated from `proto/` by `tests/it/generated.rs`.
@@ -24,6 +29,9 @@ pub mod messages {
 
 /// Maximum parts of a window, as in Polaris.
 const SLIDES_MAX: u32 = 60;
+
+/// Maximum length of a window: one day, because a counter may stay for two windows without a report.
+const DURATION_MAX_S: u32 = 24 * 60 * 60;
 
 /// Maximum number of counters that one message opens: many times those of a usual rule.
 const OPENINGS_MAX: usize = 1_000;
@@ -58,8 +66,13 @@ pub enum LimiterCode {
 pub struct Limiter(Arc<Mutex<Table>>);
 
 impl Limiter {
-    /// Answers a message; `now_ms` is the time in milliseconds of Unix time.
-    pub fn answer(&self, request: RateLimitRequest, now_ms: u64) -> RateLimitResponse {
+    /// Answers a message of `owner`; `now_ms` is the time in milliseconds of Unix time.
+    pub fn answer(
+        &self,
+        owner: &Owner,
+        request: RateLimitRequest,
+        now_ms: u64,
+    ) -> RateLimitResponse {
         let cmd = request.cmd();
         let mut response = RateLimitResponse { cmd: cmd.into(), ..Default::default() };
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,16 +80,17 @@ impl Limiter {
         match cmd {
             RateLimitCmd::Init => {
                 let request = request.rate_limit_init_request.unwrap_or_default();
-                response.rate_limit_init_response = Some(open(&mut table, request, now_ms));
+                response.rate_limit_init_response = Some(open(&mut table, owner, request, now_ms));
             }
             RateLimitCmd::BatchInit => {
                 let request = request.rate_limit_batch_init_request.unwrap_or_default();
-                let answer = open_batch(&mut table, request, now_ms);
+                let answer = open_batch(&mut table, owner, request, now_ms);
                 response.rate_limit_batch_init_response = Some(answer);
             }
             RateLimitCmd::Acquire | RateLimitCmd::BatchAcquire => {
                 let request = request.rate_limit_report_request.unwrap_or_default();
-                response.rate_limit_report_response = Some(report(&mut table, &request, now_ms));
+                let answer = report(&mut table, owner, &request, now_ms);
+                response.rate_limit_report_response = Some(answer);
             }
         }
         response
@@ -88,11 +102,16 @@ impl Limiter {
     }
 }
 
-fn open(table: &mut Table, request: RateLimitInitRequest, now_ms: u64) -> RateLimitInitResponse {
+fn open(
+    table: &mut Table,
+    owner: &Owner,
+    request: RateLimitInitRequest,
+    now_ms: u64,
+) -> RateLimitInitResponse {
     let target = request.target.clone().unwrap_or_default();
     let opened = check_client(&request.client_id)
         .and_then(|()| check(&request))
-        .and_then(|()| table.client(&request.client_id, now_ms))
+        .and_then(|()| table.client(owner, &request.client_id, now_ms))
         .and_then(|client| {
             let opening = Opening { client, request: &request, labels: &target.labels };
             Ok((client, table.open(&opening, now_ms)?))
@@ -116,6 +135,7 @@ fn open(table: &mut Table, request: RateLimitInitRequest, now_ms: u64) -> RateLi
 
 fn open_batch(
     table: &mut Table,
+    owner: &Owner,
     request: RateLimitBatchInitRequest,
     now_ms: u64,
 ) -> RateLimitBatchInitResponse {
@@ -126,9 +146,8 @@ fn open_batch(
     let client = match () {
         () if request.request.is_empty() => Err(LimiterCode::InvalidBatch),
         () if openings > OPENINGS_MAX => Err(LimiterCode::TooManyCounters),
-        () => {
-            check_client(&request.client_id).and_then(|()| table.client(&request.client_id, now_ms))
-        }
+        () => check_client(&request.client_id)
+            .and_then(|()| table.client(owner, &request.client_id, now_ms)),
     };
     let mut response =
         RateLimitBatchInitResponse { timestamp: now_ms.cast_signed(), ..Default::default() };
@@ -189,7 +208,7 @@ fn check(request: &RateLimitInitRequest) -> Result<(), LimiterCode> {
         (is_empty(target.map(|it| &it.namespace)), LimiterCode::InvalidNamespace),
         (request.totals.is_empty(), LimiterCode::InvalidTotalLimit),
         (request.totals.len() > OPENINGS_MAX, LimiterCode::TooManyCounters),
-        (request.totals.iter().any(|it| it.duration == 0), LimiterCode::InvalidDuration),
+        (!request.totals.iter().all(has_valid_duration), LimiterCode::InvalidDuration),
         (request.slide_count > SLIDES_MAX, LimiterCode::InvalidSlideCount),
         (is_share, LimiterCode::InvalidMode),
     ];
@@ -201,10 +220,11 @@ fn check(request: &RateLimitInitRequest) -> Result<(), LimiterCode> {
 
 fn report(
     table: &mut Table,
+    owner: &Owner,
     request: &RateLimitReportRequest,
     now_ms: u64,
 ) -> RateLimitReportResponse {
-    let reported = check_report(request).and_then(|()| table.report(request, now_ms));
+    let reported = check_report(request).and_then(|()| table.report(owner, request, now_ms));
     let mut response =
         RateLimitReportResponse { timestamp: now_ms.cast_signed(), ..Default::default() };
     match reported {
@@ -215,6 +235,10 @@ fn report(
         Err(code) => response.code = code as u32,
     }
     response
+}
+
+fn has_valid_duration(total: &messages::QuotaTotal) -> bool {
+    (1..=DURATION_MAX_S).contains(&total.duration)
 }
 
 fn check_report(request: &RateLimitReportRequest) -> Result<(), LimiterCode> {

@@ -11,7 +11,7 @@ use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_plugin::ConfError;
 
 use super::model::{Bindings, Roles};
-use super::wildcard::{Style, is_match};
+use super::wildcard::{Search, Style, Undecided, Wildcard};
 use crate::shared::confs::patterns;
 
 /// Deepest nesting of an expression.
@@ -22,6 +22,8 @@ pub(super) struct Matcher {
     root: Expression,
     /// Regular expressions of policies, by their text.
     patterns: HashMap<String, Pattern>,
+    /// Wildcard patterns of policies, by their function and text.
+    wildcards: HashMap<Style, HashMap<String, Wildcard>>,
 }
 
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Matcher {
         let root = parser.or().filter(|_| parser.position == parser.tokens.len());
         let at = parser.tokens.get(parser.position).map_or(String::new(), |it| format!("{it:?}"));
         let root = root.ok_or_else(|| refused(&at))?;
-        Ok(Self { root, patterns: HashMap::new() })
+        Ok(Self { root, patterns: HashMap::new(), wildcards: HashMap::new() })
     }
 
     /// Checks that all names exist.
@@ -97,15 +99,16 @@ impl Matcher {
                     fault = Some(format!("unsupported function {name:?} in the matcher"));
                 }
                 let is_fixed = |operand: &Operand| !matches!(operand, Operand::Request(_));
-                if name == "regexMatch" && !arguments.get(1).is_some_and(is_fixed) {
-                    fault = Some("regexMatch needs a pattern of the policy".into());
+                let has_pattern = name == "regexMatch" || style(name).is_some();
+                if has_pattern && !arguments.get(1).is_some_and(is_fixed) {
+                    fault = Some(format!("{name} needs a pattern of the policy"));
                 }
             }
         });
         fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    /// Compiles the regular expressions of the policies.
+    /// Compiles the patterns of the policies.
     ///
     /// # Errors
     /// If one is invalid.
@@ -114,70 +117,109 @@ impl Matcher {
         fields: &[String],
         policies: &[Vec<String>],
     ) -> Result<(), ConfError> {
-        let mut texts: Vec<String> = Vec::new();
+        let mut texts: Vec<(String, String)> = Vec::new();
         self.root.each(&mut |expression| {
             let Expression::Call { name, arguments } = expression else { return };
-            match arguments.get(1).filter(|_| name == "regexMatch") {
-                Some(Operand::Text(text)) => texts.push(text.clone()),
-                Some(Operand::Policy(name)) => {
-                    let index = fields.iter().position(|field| field == name);
+            match arguments.get(1).filter(|_| name == "regexMatch" || style(name).is_some()) {
+                Some(Operand::Text(text)) => texts.push((name.clone(), text.clone())),
+                Some(Operand::Policy(field)) => {
+                    let index = fields.iter().position(|other| other == field);
                     let values = policies.iter().filter_map(|policy| policy.get(index?));
-                    texts.extend(values.cloned());
+                    texts.extend(values.map(|text| (name.clone(), text.clone())));
                 }
                 _ => {}
             }
         });
-        for text in texts {
-            let pattern = patterns::compile(&text, Case::Sensitive)?;
-            self.patterns.insert(text, pattern);
+        for (name, text) in texts {
+            match style(&name) {
+                Some(style) => {
+                    let wildcard = Wildcard::compile(style, &text)?;
+                    self.wildcards.entry(style).or_default().insert(text, wildcard);
+                }
+                None => {
+                    let pattern = patterns::compile(&text, Case::Sensitive)?;
+                    self.patterns.insert(text, pattern);
+                }
+            }
         }
         Ok(())
     }
 
     /// Whether the matcher holds for a request and a policy.
-    pub(super) fn matches(&self, bindings: &Bindings<'_>) -> bool {
-        self.holds(&self.root, bindings)
+    ///
+    /// # Errors
+    /// If a search exceeds its limit. The caller must refuse the request, because the policy may
+    /// be one that denies it.
+    pub(super) fn matches(
+        &self,
+        bindings: &Bindings<'_>,
+        search: &mut Search,
+    ) -> Result<bool, Undecided> {
+        search.charge(1)?;
+        self.holds(&self.root, bindings, search)
     }
 
-    fn holds(&self, expression: &Expression, bindings: &Bindings<'_>) -> bool {
+    fn holds(
+        &self,
+        expression: &Expression,
+        bindings: &Bindings<'_>,
+        search: &mut Search,
+    ) -> Result<bool, Undecided> {
         let value = |operand| value(operand, bindings);
-        match expression {
+        Ok(match expression {
             Expression::Or(one, other) => {
-                self.holds(one, bindings) || self.holds(other, bindings)
+                self.holds(one, bindings, search)? || self.holds(other, bindings, search)?
             }
             Expression::And(one, other) => {
-                self.holds(one, bindings) && self.holds(other, bindings)
+                self.holds(one, bindings, search)? && self.holds(other, bindings, search)?
             }
-            Expression::Not(inner) => !self.holds(inner, bindings),
+            Expression::Not(inner) => !self.holds(inner, bindings, search)?,
             Expression::Equal(one, other) => value(one) == value(other),
             Expression::Unequal(one, other) => value(one) != value(other),
             Expression::OneOf(one, others) => others.iter().any(|it| value(one) == value(it)),
             Expression::Call { name, arguments } => {
                 let values: Vec<&str> = arguments.iter().map(value).collect();
-                self.call(name, &values, bindings)
+                self.call(name, &values, bindings, search)?
             }
             Expression::Constant(constant) => *constant,
-        }
+        })
     }
 
-    fn call(&self, name: &str, values: &[&str], bindings: &Bindings<'_>) -> bool {
-        let (Some(first), Some(second)) = (values.first(), values.get(1)) else { return false };
+    fn call(
+        &self,
+        name: &str,
+        values: &[&str],
+        bindings: &Bindings<'_>,
+        search: &mut Search,
+    ) -> Result<bool, Undecided> {
+        let (Some(first), Some(second)) = (values.first(), values.get(1)) else { return Ok(false) };
+        if let Some(style) = style(name) {
+            let wildcard = self.wildcards.get(&style).and_then(|them| them.get(*second));
+            return wildcard.ok_or(Undecided)?.is_match(first, search);
+        }
         match name {
-            "keyMatch" => is_match(Style::Star, second, first),
-            "keyMatch2" => is_match(Style::Colon, second, first),
-            "keyMatch3" => is_match(Style::Braces, second, first),
-            "globMatch" => is_match(Style::Glob, second, first),
-            // A pattern that gives up matches nothing.
-            "regexMatch" => self
-                .patterns
-                .get(*second)
-                .is_some_and(|pattern| pattern.is_match(first.as_bytes()).unwrap_or(false)),
-            "ipMatch" => contains(second, first),
+            "regexMatch" => {
+                search.charge(first.len())?;
+                let pattern = self.patterns.get(*second).ok_or(Undecided)?;
+                pattern.is_match(first.as_bytes()).map_err(|_| Undecided)
+            }
+            "ipMatch" => Ok(contains(second, first)),
             role => {
                 let domain = values.get(2).copied().unwrap_or_default();
-                bindings.has_role(role, first, second, domain)
+                bindings.has_role(role, [first, second, domain], search)
             }
         }
+    }
+}
+
+/// Returns the meaning of a function's patterns; `None` for functions without wildcards.
+fn style(function: &str) -> Option<Style> {
+    match function {
+        "keyMatch" => Some(Style::Star),
+        "keyMatch2" => Some(Style::Colon),
+        "keyMatch3" => Some(Style::Braces),
+        "globMatch" => Some(Style::Glob),
+        _ => None,
     }
 }
 

@@ -6,9 +6,17 @@ use std::collections::{HashMap, HashSet};
 use tollhouse_plugin::ConfError;
 
 use super::matcher::Matcher;
+use super::wildcard::{Search, Undecided};
 
 /// Largest number of roles between a user and a role; Casbin's own limit.
 const ROLE_DEPTH_MAX: usize = 10;
+
+/// Maximum number of lines with a policy or role, because each request may compare all of them.
+const RULES_MAX: usize = 10_000;
+
+/// Longest user, path or method that is compared, in bytes; the longest that nginx accepts by
+/// default.
+const VALUE_BYTES_MAX: usize = 8192;
 
 /// Model with its policy.
 #[derive(Debug)]
@@ -67,7 +75,14 @@ impl Enforcer {
             roles,
         };
         enforcer.matcher.check(&enforcer.request, &enforcer.fields, &enforcer.roles)?;
-        for line in policy.lines() {
+        let is_rule = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        let rules = || policy.lines().map(str::trim).filter(is_rule);
+        let count = rules().count();
+        if count > RULES_MAX {
+            let text = format!("the policy has {count} lines: at most {RULES_MAX} are supported");
+            return Err(text.into());
+        }
+        for line in rules() {
             enforcer.add(line)?;
         }
         let Self { matcher, fields, policies, .. } = &mut enforcer;
@@ -76,10 +91,6 @@ impl Enforcer {
     }
 
     fn add(&mut self, line: &str) -> Result<(), ConfError> {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            return Ok(());
-        }
         let mut values = line.split(',').map(|part| part.trim().to_owned());
         let kind = values.next().unwrap_or_default();
         let values: Vec<String> = values.collect();
@@ -89,6 +100,14 @@ impl Enforcer {
             let needed = self.fields.iter().filter(|name| *name != "eft").count();
             if values.len() < needed || values.len() > self.fields.len() {
                 return Err(wrong());
+            }
+            let index = self.fields.iter().position(|name| name == "eft");
+            let effect = index.and_then(|index| values.get(index));
+            if let Some(effect) = effect.filter(|it| !matches!(it.as_str(), "allow" | "deny")) {
+                let text = format!(
+                    "invalid effect {effect:?} in policy line {line:?}: expected \"allow\" or \"deny\""
+                );
+                return Err(text.into());
             }
             self.policies.push(values);
             return Ok(());
@@ -103,29 +122,30 @@ impl Enforcer {
     }
 
     /// Whether a request with these values may pass.
-    pub(super) fn allows(&self, request: &[&str]) -> bool {
+    ///
+    /// # Errors
+    /// If a value is too long or a search exceeds its limit. The caller must refuse the request.
+    pub(super) fn allows(&self, request: &[&str]) -> Result<bool, Undecided> {
+        if request.iter().any(|value| value.len() > VALUE_BYTES_MAX) {
+            return Err(Undecided);
+        }
+        let mut search = Search::new();
         let mut is_allowed = false;
-        let mut is_denied = false;
         for policy in &self.policies {
             let scope = Bindings { enforcer: self, request, policy };
-            if !self.matcher.matches(&scope) {
+            if !self.matcher.matches(&scope, &mut search)? {
                 continue;
             }
-            let effect = scope.policy_value("eft").unwrap_or("allow");
-            match (self.effect, effect) {
-                (Effect::Priority, "allow") => return true,
-                (Effect::Priority, "deny") => return false,
-                (_, "allow") => is_allowed = true,
-                (_, "deny") => is_denied = true,
-                _ => {}
+            let is_denial = scope.policy_value("eft") == Some("deny");
+            match (self.effect, is_denial) {
+                (Effect::Priority, _) => return Ok(!is_denial),
+                (Effect::AllowOverride, false) => return Ok(true),
+                (Effect::AllowOverride, true) => {}
+                (Effect::DenyOverride | Effect::AllowAndNotDeny, true) => return Ok(false),
+                (Effect::DenyOverride | Effect::AllowAndNotDeny, false) => is_allowed = true,
             }
         }
-        match self.effect {
-            Effect::AllowOverride => is_allowed,
-            Effect::DenyOverride => !is_denied,
-            Effect::AllowAndNotDeny => is_allowed && !is_denied,
-            Effect::Priority => false,
-        }
+        Ok(is_allowed || self.effect == Effect::DenyOverride)
     }
 
     /// Returns the number of fields of requests.
@@ -152,12 +172,22 @@ impl<'a> Bindings<'a> {
         self.policy.get(index).map(String::as_str)
     }
 
-    /// Whether a user has a role, by the role definition `name`.
-    pub(super) fn has_role(&self, name: &str, user: &str, role: &str, domain: &str) -> bool {
+    /// Whether a user has a role in a domain, by the role definition `name`. The values are user,
+    /// role and domain.
+    ///
+    /// # Errors
+    /// If the work of the decision is used up.
+    pub(super) fn has_role(
+        &self,
+        name: &str,
+        [user, role, domain]: [&str; 3],
+        search: &mut Search,
+    ) -> Result<bool, Undecided> {
         if user == role {
-            return true;
+            return Ok(true);
         }
-        self.enforcer.roles.get(name).is_some_and(|roles| roles.reach(user, role, domain))
+        let Some(roles) = self.enforcer.roles.get(name) else { return Ok(false) };
+        roles.reach([user, role, domain], search)
     }
 }
 
@@ -166,22 +196,28 @@ impl Roles {
         self.arity
     }
 
-    fn reach(&self, user: &str, role: &str, domain: &str) -> bool {
+    fn reach(
+        &self,
+        [user, role, domain]: [&str; 3],
+        search: &mut Search,
+    ) -> Result<bool, Undecided> {
         let mut seen: HashSet<&str> = HashSet::new();
         let mut level: Vec<&str> = vec![user];
         for _ in 0..ROLE_DEPTH_MAX {
             let mut next: Vec<&str> = Vec::new();
             for name in level {
                 let links = self.links.get(&(name.to_owned(), domain.to_owned()));
+                // One for the look-up, and one for each link.
+                search.charge(1 + links.map_or(0, Vec::len))?;
                 next.extend(links.into_iter().flatten().map(String::as_str));
             }
             next.retain(|name| seen.insert(name));
             if next.contains(&role) {
-                return true;
+                return Ok(true);
             }
             level = next;
         }
-        false
+        Ok(false)
     }
 }
 

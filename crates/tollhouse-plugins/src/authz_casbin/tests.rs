@@ -1,9 +1,10 @@
 //! Tests of authorisation by a model and a policy of Casbin.
 
-use tollhouse_plugin::testing::{Harness, configure_among};
+use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
 use tollhouse_plugin::{Catalogue, Services};
 
 use super::*;
+use crate::key_auth::KeyAuth;
 
 const POLICY: &str = "p, *, /, GET\np, admin, *, *\ng, alice, admin\n# done\n";
 
@@ -85,6 +86,7 @@ fn the_metadata_may_have_the_model() {
 fn bad_confs_are_refused() {
     let with = |model: &str, policy: &str| json!({"model": model, "policy": policy, "username": "u"});
     let good = model("g = _, _", ALLOW, MATCHER);
+    let glob = model("g = _, _", ALLOW, "globMatch(r.obj, p.obj)");
     for (conf, text) in [
         (json!({}), "value should match only one schema, but matches none"),
         (with("[request_definition]\nr = sub", ""), "the model lacks \"p\" in [policy_definition]"),
@@ -95,6 +97,13 @@ fn bad_confs_are_refused() {
         (with(&format!("{good}[x]\ny = z"), ""), "unsupported \"y\" in [x]"),
         (with(&good, "p, a"), "invalid policy line \"p, a\""),
         (with(&good, "g2, a, b"), "invalid policy line"),
+        (with(&good, "p, a, b, c, Deny"), "invalid effect \"Deny\" in policy line"),
+        (with(&good, "p, a, b, c,"), "invalid effect \"\" in policy line"),
+        (with(&good, &"p, a, b, c\n".repeat(10_001)), "the policy has 10001 lines: at most 10000 are supported"),
+        (with(&glob, "p, a, /[a-z], c"), "unsupported pattern \"/[a-z]\" of globMatch"),
+        (with(&glob, "p, a, /{a}, c"), "unsupported pattern \"/{a}\" of globMatch"),
+        (with(&glob, "p, a, /\\*, c"), "of globMatch"),
+        (with(&model("g = _, _", ALLOW, "keyMatch(p.obj, r.obj)"), ""), "keyMatch needs a pattern of the policy"),
         (
             json!({"model_path": "/nonexistent", "policy_path": "/nonexistent", "username": "u"}),
             "failed to read \"/nonexistent\"",
@@ -108,4 +117,61 @@ fn bad_confs_are_refused() {
     let path = file.path().to_str().unwrap();
     let conf = json!({"model_path": path, "policy_path": path, "username": "u"});
     assert!(Harness::refusal::<AuthzCasbin>(&conf).contains("invalid policy line"));
+}
+
+#[test]
+fn requests_that_cannot_be_decided_are_refused() {
+    let denies = "!some(where (p.eft == deny))";
+    let regex = model("g = _, _", denies, "regexMatch(r.obj, p.obj)");
+    let policy = "p, a, (?:(?!pub)\\w+/?)+\\.php$, x, deny";
+    let doom = "a".repeat(40);
+    for (path, expected) in [
+        ("/b", 0),
+        ("/evil.php", 403),
+        (&format!("/{doom}!/evil.php"), 403),
+        (&format!("/{}", "b/".repeat(5000)), 403),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\n\n");
+        assert_eq!(status(&regex, policy, &request), expected, "{path}");
+    }
+    let negated = model("g = _, _", ALLOW, "!regexMatch(r.obj, p.obj)");
+    let policy = policy.replace(", deny", "");
+    assert_eq!(status(&negated, &policy, &format!("GET /{doom}!/evil.php HTTP/1.1\n\n")), 403);
+}
+
+#[test]
+fn many_policies_and_a_long_path_cost_a_bounded_work() {
+    let wild = model("g = _, _", ALLOW, "keyMatch2(r.obj, p.obj)");
+    let policy = (0..10_000).map(|n| format!("p, a, *a*a*a*{n}, x\n")).collect::<String>();
+    let request = format!("GET /{} HTTP/1.1\n\n", "a".repeat(8000));
+    assert_eq!(status(&wild, &policy, &request), 403);
+    assert_eq!(status(&wild, &policy, "GET /aaa9999 HTTP/1.1\n\n"), 0);
+}
+
+#[test]
+fn the_user_is_the_consumer_that_authentication_has_found() {
+    // All plugins for authentication run in the phase before.
+    assert_eq!(AuthzCasbin::PHASES, Phases::ACCESS);
+    let conf = json!({
+        "model": model("g = _, _", ALLOW, MATCHER), "policy": POLICY, "username": "x-consumer-username",
+    });
+    for (headers, expected) in [
+        ("", 403),
+        ("apikey: one\n", 0),
+        ("apikey: two\n", 403),
+        ("apikey: two\nX-Consumer-Username: admin\n", 403),
+        ("X-Consumer-Username: admin\n", 403),
+    ] {
+        let text = format!("GET /data HTTP/1.1\n{headers}\n");
+        let mut exchange = FakeExchange::parse(&text, 1_700_000_000_000);
+        let keys = |harness: Harness| {
+            harness
+                .consumer::<KeyAuth>("alice", &json!({"key": "one"}))
+                .consumer::<KeyAuth>("bob", &json!({"key": "two"}))
+        };
+        let found = keys(Harness::new::<KeyAuth>(&json!({}))).run(&mut exchange).consumer;
+        let mut harness = keys(Harness::new::<AuthzCasbin>(&conf));
+        let outcome = harness.run_as(&mut exchange, found.as_deref());
+        assert_eq!(outcome.answer.map_or(0, |answer| answer.status), expected, "{headers}");
+    }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, configure_among};
-use tollhouse_plugin::{Catalogue, PluginType, Services};
+use tollhouse_plugin::identity::KeyParts;
+use tollhouse_plugin::{Catalogue, Memory, NoConsumers, PluginType, Services};
 
 use super::*;
 use crate::public_api::PublicApi;
@@ -62,6 +63,29 @@ fn the_wolf_server_decides() {
     assert_eq!(denied.status(), 401);
     let expected = "{\"message\":\"no permission to access\",\"username\":\"admin\",\"nickname\":\"ad min\"}\n";
     assert_eq!(denied.body(), expected);
+}
+
+#[test]
+fn only_the_credentials_with_the_token_are_explained() {
+    const TOKEN: &str = "V1#wolf-app#wolf";
+    let server = wolf();
+    let own_and = |others: &str| format!("x-rbac-token: {TOKEN}\n{others}");
+    let argument = "/?rbac_token=V1%23wolf-app%23wolf";
+    for (target, headers, authorization, cookie) in [
+        ("/", format!("Authorization: {TOKEN}\nCookie: a=b\n"), false, true),
+        ("/", format!("Cookie: x-rbac-token={TOKEN}\n"), false, false),
+        ("/", own_and("Cookie: a=b\n"), false, true),
+        (argument, own_and("Authorization: Basic YTpi\nCookie: a=b\n"), true, true),
+    ] {
+        let text = format!("GET {target} HTTP/1.1\n{headers}\n");
+        let mut exchange = FakeExchange::parse(&text, 0);
+        assert!(harness(&server).run(&mut exchange).passes(), "{text}");
+        let mut memory = Memory::default();
+        let cx = RequestContext::new(&mut exchange, &NoConsumers, &mut memory);
+        let key = KeyParts { identities: true, authorization: false, cookie: false };
+        let missing = cx.unexplained(key);
+        assert_eq!((missing.authorization, missing.cookie), (authorization, cookie), "{text}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tollhouse_registry::ServiceRef;
 use super::{CallReply, Caller, Dialect, Undecodable};
 use crate::access::Door;
 use crate::code::Code;
+use crate::limiter::Owner;
 use crate::limiter::messages::{RateLimitRequest, TimeAdjustResponse};
 
 /// Call that allows a client to count for the rules of a service.
@@ -24,10 +25,13 @@ impl Dialect {
     ) -> Result<CallReply, Undecodable> {
         let request = RateLimitRequest::decode(message)?;
         self.admit_counting(caller, &request).map_err(Undecodable::Refused)?;
-        let response = self.limiter.answer(request, self.registry.now_ms());
+        let owner = Owner::new(caller.address, caller.token);
+        let response = self.limiter.answer(&owner, request, self.registry.now_ms());
         Ok(CallReply::made(Code::ExecuteSuccess, response.encode_to_vec()))
     }
 
+    /// Checks the services whose counters a message opens. Reports name none: the limiter takes them only
+    /// for counters that the same caller has opened.
     fn admit_counting(&self, caller: &Caller<'_>, request: &RateLimitRequest) -> Result<(), Code> {
         self.admit_any(Door::Client, caller)?;
         let batch = request.rate_limit_batch_init_request.iter().flat_map(|it| &it.request);

@@ -24,9 +24,23 @@ fn init(client: &str, labels: &str, totals: Vec<QuotaTotal>) -> RateLimitInitReq
     }
 }
 
+/// A caller at 10.0.0.`host`, without a token.
+fn owner(host: u8) -> Owner {
+    Owner::new(Some([10, 0, 0, host].into()), None)
+}
+
 fn opened(limiter: &Limiter, request: RateLimitInitRequest, now_ms: u64) -> RateLimitInitResponse {
+    opened_by(&owner(1), limiter, request, now_ms)
+}
+
+fn opened_by(
+    owner: &Owner,
+    limiter: &Limiter,
+    request: RateLimitInitRequest,
+    now_ms: u64,
+) -> RateLimitInitResponse {
     let request = RateLimitRequest { rate_limit_init_request: Some(request), ..Default::default() };
-    limiter.answer(request, now_ms).rate_limit_init_response.expect("an answer to INIT")
+    limiter.answer(owner, request, now_ms).rate_limit_init_response.expect("an answer to INIT")
 }
 
 fn reported(
@@ -34,6 +48,15 @@ fn reported(
     client_key: u32,
     uses: &[(u32, u32)],
     now_ms: u64,
+) -> RateLimitReportResponse {
+    reported_by(&owner(1), limiter, client_key, (uses, now_ms))
+}
+
+fn reported_by(
+    owner: &Owner,
+    limiter: &Limiter,
+    client_key: u32,
+    (uses, now_ms): (&[(u32, u32)], u64),
 ) -> RateLimitReportResponse {
     let uses = uses.iter().map(|(counter_key, used)| QuotaSum {
         counter_key: *counter_key,
@@ -50,7 +73,8 @@ fn reported(
         rate_limit_report_request: Some(report),
         ..Default::default()
     };
-    limiter.answer(request, now_ms).rate_limit_report_response.expect("an answer to ACQUIRE")
+    let response = limiter.answer(owner, request, now_ms);
+    response.rate_limit_report_response.expect("an answer to ACQUIRE")
 }
 
 #[test]
@@ -114,7 +138,10 @@ fn a_batch_opens_a_counter_for_each_text_of_labels() {
             rate_limit_batch_init_request: Some(batch),
             ..Default::default()
         };
-        limiter.answer(request, NOW_MS).rate_limit_batch_init_response.expect("an answer")
+        limiter
+            .answer(&owner(1), request, NOW_MS)
+            .rate_limit_batch_init_response
+            .expect("an answer")
     };
     let response = ask(vec![rule.clone(), no_labels], "a");
     assert_eq!((response.code, response.result.len()), (200_000, 2));
@@ -142,6 +169,9 @@ fn invalid_requests_have_the_codes_of_the_protocol() {
     assert_eq!(with(|it| it.target = None), 400_201);
     assert_eq!(with(|it| it.totals.clear()), 400_204);
     assert_eq!(with(|it| it.totals[0].duration = 0), 400_205);
+    assert_eq!(with(|it| it.totals[0].duration = 86_400), 200_000);
+    assert_eq!(with(|it| it.totals[0].duration = 86_401), 400_205);
+    assert_eq!(with(|it| it.totals[0].duration = u32::MAX), 400_205);
     assert_eq!(with(|it| it.slide_count = SLIDES_MAX + 1), 400_206);
     assert_eq!(with(|it| it.mode = messages::Mode::BatchShare.into()), 400_207);
     let client = opened(&limiter, good(), NOW_MS);
@@ -162,9 +192,8 @@ fn a_flood_of_counters_is_bounded_and_passes() {
     let labels = "x".repeat(512 * 1024);
     let mut refused = 0;
     for number in 0..200 {
-        let text = format!("{labels}{number}");
-        let response =
-            opened(&limiter, init("a", &text, vec![total(QuotaMode::Whole, 1, 5)]), NOW_MS);
+        let request = init("a", &format!("{labels}{number}"), vec![total(QuotaMode::Whole, 1, 5)]);
+        let response = opened_by(&owner(number), &limiter, request, NOW_MS);
         refused += u32::from(response.code == LimiterCode::TooManyCounters as u32);
     }
     assert!((60..140).contains(&refused), "{refused}");
@@ -172,4 +201,141 @@ fn a_flood_of_counters_is_bounded_and_passes() {
     let after = opened(&limiter, init("b", "", vec![total(QuotaMode::Whole, 1, 5)]), later);
     assert_eq!((after.code, limiter.counters()), (200_000, 1));
     assert!(limiter.0.lock().expect("not poisoned").bytes() < 4_096);
+}
+
+#[test]
+fn another_callers_counter_key_is_unknown() {
+    let limiter = Limiter::default();
+    let totals = || vec![total(QuotaMode::Whole, 60, 100)];
+    let victim = opened_by(&owner(1), &limiter, init("a", "", totals()), NOW_MS);
+    let other = opened_by(&owner(2), &limiter, init("b", "other", totals()), NOW_MS);
+    let (key, own) = (victim.counters[0].counter_key, other.counters[0].counter_key);
+    let report =
+        |uses: &[(u32, u32)]| reported_by(&owner(2), &limiter, other.client_key, (uses, NOW_MS));
+    assert_eq!(report(&[(own, 7), (key, 100)]).code, LimiterCode::NotFoundCounter as u32);
+    assert_eq!(report(&[(own, 1)]).quota_lefts[0].left, 99, "a refused report counts nowhere");
+    let lefts = reported(&limiter, victim.client_key, &[(key, 1)], NOW_MS).quota_lefts;
+    assert_eq!((lefts[0].left, lefts[0].client_count), (99, 1));
+}
+
+#[test]
+fn another_callers_client_key_is_unknown() {
+    let limiter = Limiter::default();
+    let with_token = |token| Owner::new(Some([10, 0, 0, 1].into()), Some(token));
+    let request = || init("a", "", vec![total(QuotaMode::Whole, 60, 100)]);
+    let victim = opened_by(&with_token("secret"), &limiter, request(), NOW_MS);
+    let key = victim.counters[0].counter_key;
+    let report = |owner: &Owner| {
+        reported_by(owner, &limiter, victim.client_key, (&[(key, 10)], NOW_MS)).code
+    };
+    for stranger in [owner(1), with_token("guess"), Owner::new(Some([10, 0, 0, 2].into()), None)] {
+        assert_eq!(report(&stranger), LimiterCode::NotFoundClient as u32, "{stranger:?}");
+        let opened = opened_by(&stranger, &limiter, request(), NOW_MS);
+        assert_eq!(opened.code, 200_000);
+        assert_ne!(opened.client_key, victim.client_key, "the same id is another client");
+    }
+    assert_eq!(report(&with_token("secret")), 200_000);
+    let lefts = opened_by(&with_token("secret"), &limiter, request(), NOW_MS).counters;
+    assert_eq!(lefts[0].left, 90);
+}
+
+/// Opens counters of a day until the client is refused, and returns their number.
+fn fill(owner: &Owner, limiter: &Limiter, client: &str, now_ms: u64) -> u32 {
+    let padding = "x".repeat(16 * 1024);
+    for number in 0.. {
+        let labels = format!("{client} {owner:?} {now_ms} {number} {padding}");
+        let request = init(client, &labels, vec![total(QuotaMode::Whole, 86_400, 5)]);
+        let code = opened_by(owner, limiter, request, now_ms).code;
+        if code != 200_000 {
+            assert_eq!(code, LimiterCode::TooManyCounters as u32);
+            return number;
+        }
+    }
+    unreachable!("the numbers do not end");
+}
+
+#[test]
+fn a_full_client_takes_no_place_of_others() {
+    let limiter = Limiter::default();
+    let request = |client| init(client, "shared", vec![total(QuotaMode::Whole, 1, 5)]);
+    let full = fill(&owner(1), &limiter, "a", NOW_MS);
+    assert!(full > 200, "{full}");
+    assert_eq!(opened(&limiter, request("b"), NOW_MS).code, 200_000, "another client there");
+    assert_eq!(fill(&owner(1), &limiter, "b", NOW_MS), full);
+    assert_eq!(fill(&owner(1), &limiter, "c", NOW_MS), 0, "the address has used its share");
+    assert_eq!(opened_by(&owner(2), &limiter, request("a"), NOW_MS).code, 200_000);
+    assert_eq!(fill(&owner(2), &limiter, "a", NOW_MS), full);
+}
+
+#[test]
+fn idle_counters_of_long_windows_go_when_their_client_needs_the_place() {
+    let limiter = Limiter::default();
+    let day = |labels| init("z", labels, vec![total(QuotaMode::Whole, 86_400, 5)]);
+    let quiet = opened_by(&owner(2), &limiter, day(""), NOW_MS);
+    let key = quiet.counters[0].counter_key;
+    reported_by(&owner(2), &limiter, quiet.client_key, (&[(key, 3)], NOW_MS));
+    let full = fill(&owner(1), &limiter, "a", NOW_MS);
+    assert_eq!(fill(&owner(1), &limiter, "b", NOW_MS), full);
+    let later = NOW_MS + 10 * 60_000;
+    let few = fill(&owner(1), &limiter, "c", later - 2_000);
+    assert!(few < 3, "the share is in use but for the clients that have left: {few}");
+    let many = fill(&owner(1), &limiter, "d", later);
+    assert!(many > full / 2, "{many}");
+    let again = opened_by(&owner(2), &limiter, day(""), later);
+    assert_eq!(again.counters[0].left, 2, "a small client keeps the use of its day");
+}
+
+#[test]
+fn reopening_with_other_slides_keeps_the_use() {
+    let limiter = Limiter::default();
+    let with = |client, slide_count| RateLimitInitRequest {
+        slide_count,
+        ..init(client, "", vec![total(QuotaMode::Whole, 60, 100)])
+    };
+    let first = opened(&limiter, with("a", 1), NOW_MS);
+    let key = first.counters[0].counter_key;
+    reported(&limiter, first.client_key, &[(key, 30)], NOW_MS);
+    for (client, slides) in [("a", 6), ("b", 60), ("b", 0)] {
+        let again = opened_by(&owner(2), &limiter, with(client, slides), NOW_MS);
+        assert_eq!((again.counters[0].counter_key, again.counters[0].left), (key, 70), "{slides}");
+    }
+}
+
+#[test]
+fn the_smallest_amount_of_all_clients_holds() {
+    let limiter = Limiter::default();
+    let left = |client: &str, mode, amount, now_ms| {
+        let request = init(client, "", vec![total(mode, 5, amount)]);
+        opened(&limiter, request, now_ms).counters[0].left
+    };
+    let whole = |client, amount, now_ms| left(client, QuotaMode::Whole, amount, now_ms);
+    assert_eq!(whole("a", 100, NOW_MS), 100);
+    assert_eq!(whole("a", 200, NOW_MS), 200, "alone");
+    assert_eq!(whole("a", 100, NOW_MS), 100, "alone");
+    assert_eq!(whole("b", 1_000_000, NOW_MS), 100, "another raises nothing");
+    assert_eq!(left("b", QuotaMode::Divide, 1_000_000, NOW_MS), 100, "nor by another mode");
+    assert_eq!(whole("b", 40, NOW_MS), 40, "a lowered rule holds at once");
+    assert_eq!(whole("b", 300, NOW_MS), 40);
+    assert_eq!(whole("b", 300, NOW_MS + 1_000), 100);
+    assert_eq!(whole("a", 300, NOW_MS + 1_000), 100);
+    assert_eq!(whole("a", 300, NOW_MS + 2_000), 300, "all have the raised rule");
+    assert_eq!(whole("a", 10, NOW_MS + 2_000), 10);
+    assert_eq!(whole("b", 300, NOW_MS + 12_000), 300, "the other is silent");
+}
+
+#[test]
+fn a_client_inherits_the_cost_of_a_counter_whose_opener_left() {
+    let limiter = Limiter::default();
+    let request = |client| init(client, "", vec![total(QuotaMode::Whole, 86_400, 5)]);
+    opened_by(&owner(1), &limiter, request("a"), NOW_MS);
+    let other = opened_by(&owner(2), &limiter, request("b"), NOW_MS);
+    let key = other.counters[0].counter_key;
+    let report =
+        |now_ms| reported_by(&owner(2), &limiter, other.client_key, (&[(key, 1)], now_ms)).code;
+    for minute in 1..4 {
+        assert_eq!(report(NOW_MS + minute * 59_000), 200_000);
+    }
+    let table = limiter.0.lock().expect("not poisoned");
+    assert_eq!(table.bytes_at(&owner(1)), 0);
+    assert_eq!(table.bytes_at(&owner(2)), table.bytes());
 }

@@ -26,6 +26,29 @@ fn restrictions_refuse_bad_confs() {
 }
 
 #[test]
+fn casbin_judges_the_consumer_that_a_key_belongs_to() {
+    let bench = Bench::start();
+    for name in ["alice", "bob"] {
+        bench.put("/consumers", json!({"username": name, "plugins": {"key-auth": {"key": name}}}));
+    }
+    let model = "[request_definition]\nr = sub, obj, act\n[policy_definition]\np = sub, obj, act\n\
+                 [policy_effect]\ne = some(where (p.eft == allow))\n\
+                 [matchers]\nm = r.sub == p.sub && keyMatch(r.obj, p.obj)";
+    let policy = "p, alice, /data*, GET\np, anonymous, /public, GET";
+    let conf = json!({"model": model, "policy": policy, "username": "X-Consumer-Username"});
+    let plugins = json!({"key-auth": {}, "authz-casbin": conf});
+    bench.put("/routes/a", bench.route("a.test", plugins));
+    bench.put("/routes/b", bench.route("b.test", json!({"authz-casbin": conf})));
+    bench.wait_until_served();
+    bench.say("a.test", "> GET /data\n> apikey: alice\n< 200");
+    bench.say("a.test", "> GET /data\n> apikey: bob\n< 403");
+    bench.say("a.test", "> GET /data\n> apikey: bob\n> X-Consumer-Username: alice\n< 403");
+    bench.say("a.test", "> GET /data\n> X-Consumer-Username: alice\n< 401");
+    bench.say("b.test", "> GET /data\n> X-Consumer-Username: alice\n< 403");
+    bench.say("b.test", "> GET /public\n< 200");
+}
+
+#[test]
 fn tokens_of_csrf_go_out_and_come_back() {
     let bench = Bench::start();
     bench.put(

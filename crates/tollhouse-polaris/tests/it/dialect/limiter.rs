@@ -33,10 +33,9 @@ async fn ask(stream: &mut Open, request: &RateLimitRequest) -> RateLimitResponse
     RateLimitResponse::decode(&*answer).expect("a message")
 }
 
-/// A client that uses a part of the quota, and what it is told is left.
-async fn used(caller: &Caller, client: &str, used: u32) -> i64 {
-    let mut stream = caller.0.open(request(SERVICE)).await;
-    let opened = ask(&mut stream, &init(client)).await.rate_limit_init_response;
+/// Opens the counter; returns the report of a use of it.
+async fn report_of(stream: &mut Open, client: &str, used: u32) -> RateLimitRequest {
+    let opened = ask(stream, &init(client)).await.rate_limit_init_response;
     let opened = opened.expect("an answer to INIT");
     assert_eq!((opened.code, opened.timestamp), (200_000, START_MS.cast_signed()));
     let quota = QuotaSum { counter_key: opened.counters[0].counter_key, used, limited: 0 };
@@ -45,11 +44,17 @@ async fn used(caller: &Caller, client: &str, used: u32) -> i64 {
         quota_uses: vec![quota],
         timestamp: opened.timestamp,
     };
-    let acquire = RateLimitRequest {
+    RateLimitRequest {
         cmd: RateLimitCmd::Acquire.into(),
         rate_limit_report_request: Some(report),
         ..RateLimitRequest::default()
-    };
+    }
+}
+
+/// A client that uses a part of the quota, and what it is told is left.
+async fn used(caller: &Caller, client: &str, used: u32) -> i64 {
+    let mut stream = caller.0.open(request(SERVICE)).await;
+    let acquire = report_of(&mut stream, client, used).await;
     let reported = ask(&mut stream, &acquire).await.rate_limit_report_response;
     reported.expect("an answer to ACQUIRE").quota_lefts[0].left
 }
@@ -64,6 +69,25 @@ fn clients_on_several_connections_share_a_quota() {
         let path = "/polaris.metric.v2.RateLimitGRPCV2/TimeAdjust";
         let time: TimeAdjustResponse = first.call(path, &TimeAdjustRequest {}).await;
         assert_eq!(time.server_timestamp, START_MS.cast_signed());
+    });
+}
+
+#[test]
+fn a_client_key_holds_on_other_streams_but_not_with_another_token() {
+    let polaris = Polaris::start();
+    run(async {
+        let (first, second) = (polaris.connect().await, polaris.connect().await);
+        let mut opener = first.0.open(request(SERVICE)).await;
+        let report = report_of(&mut opener, "a", 30).await;
+        let mut with_token = request(SERVICE);
+        with_token.headers_mut().insert("x-polaris-token", "other".parse().expect("a value"));
+        let mut codes = Vec::new();
+        for call in [with_token, request(SERVICE)] {
+            let mut stream = second.0.open(call).await;
+            let reported = ask(&mut stream, &report).await.rate_limit_report_response;
+            codes.push(reported.expect("an answer to ACQUIRE").code);
+        }
+        assert_eq!(codes, [404_002, 200_000]);
     });
 }
 

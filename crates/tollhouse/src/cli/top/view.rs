@@ -193,7 +193,7 @@ pub(super) fn text(frame: &Frame) -> String {
         traffic::nodes(&frame.overview["nodes"]),
     );
     for (code, rate) in traffic.failures() {
-        lines.push_str(&format!("  failures     {} {rate:.1}/s\n", printable(code)));
+        lines.push_str(&format!("  failures     {} {rate:.1}/s\n", printable(&code)));
     }
     let found = frame.findings();
     lines.push_str(&findings::render(&found[..found.len().min(FINDINGS_MAX)]));

@@ -105,7 +105,7 @@ impl Plugin for LdapAuth {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
-        let uses_tls = match (Scheme::of(&config.ldap_uri), config.use_tls) {
+        let uses_tls = match (Scheme::from_address(&config.ldap_uri), config.use_tls) {
             (Scheme::Ldaps, Some(false)) => {
                 let text = "contradicts the scheme \"ldaps\" of ldap_uri: remove it or use ldap://";
                 return Err(ConfError::in_field("use_tls", text));
@@ -187,7 +187,7 @@ enum Scheme {
 impl Scheme {
     const NAMES: [(&str, Scheme); 2] = [("ldap://", Scheme::Ldap), ("ldaps://", Scheme::Ldaps)];
 
-    fn of(address: &str) -> Self {
+    fn from_address(address: &str) -> Self {
         Self::split(address).0
     }
 

@@ -1,12 +1,13 @@
 //! A program of a measurement: started with its output in a file, awaited until it answers, watched
 //! through `/proc`, and ended with its descendants.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +32,9 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(1);
 const LOG_LINES: usize = 10;
 /// Maximum number of bytes read of a probe's response; the rest is ignored.
 const RESPONSE_BYTES_MAX: u64 = 4 * 1024;
+
+/// First port of those for programs that cannot report one chosen by the kernel.
+const PORT_MIN: u16 = 20_000;
 
 /// A running program, ended on drop.
 #[derive(Debug)]
@@ -296,16 +300,30 @@ pub fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Returns a port that the kernel reports as free. Another program could take it before ours does;
-/// the start then fails with an error.
+/// Returns a port for a program that cannot report one chosen by the kernel.
+///
+/// The port is below those that the kernel chooses, so that no connection and no other listener gets
+/// it by chance before the program has started.
 ///
 /// # Errors
 /// If no port is free.
 pub fn free_port() -> Result<u16, Error> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(Error::system("looking for a free port"))
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first_chosen = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+        .ok()
+        .and_then(|range| range.split_whitespace().next()?.parse().ok())
+        .unwrap_or(32_768_u16);
+    let ports = first_chosen.max(PORT_MIN + 1) - PORT_MIN;
+    // Processes begin at different ports.
+    let start = std::process::id().wrapping_mul(97) as u16;
+    for _ in 0..ports {
+        let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % ports;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, PORT_MIN + offset)).is_ok() {
+            return Ok(PORT_MIN + offset);
+        }
+    }
+    let in_use = io::Error::from(io::ErrorKind::AddrInUse);
+    Err(Error::system("looking for a free port")(in_use))
 }
 
 /// Response of a server.

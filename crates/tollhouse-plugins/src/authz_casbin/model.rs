@@ -172,7 +172,7 @@ impl<'a> Bindings<'a> {
         self.policy.get(index).map(String::as_str)
     }
 
-    /// Whether a user has a role in a domain, by the role definition `name`. The values are user,
+    /// Returns whether a user has a role in a domain by the role definition `name`. The values are user,
     /// role and domain.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ impl Counter {
         if before.is_none_or(|it| it.is_silent) {
             self.active += 1;
         }
-        self.settle(total);
+        self.lower_amounts(total);
     }
 
     /// Counts what a client has used; one that has not opened the counter changes nothing.
@@ -76,13 +76,13 @@ impl Counter {
         if mem::take(&mut presence.is_silent) {
             let total = presence.total;
             self.active += 1;
-            self.settle(total);
+            self.lower_amounts(total);
         }
         self.used_ms = now_ms;
         self.window.add(used, at_ms, now_ms);
     }
 
-    fn settle(&mut self, total: QuotaTotal) {
+    fn lower_amounts(&mut self, total: QuotaTotal) {
         if self.active == 1 {
             self.amounts = Amounts::default();
         }

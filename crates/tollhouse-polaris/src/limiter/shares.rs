@@ -46,7 +46,7 @@ impl Shares {
         bytes: usize,
         code: LimiterCode,
     ) -> Result<(), LimiterCode> {
-        let (client, peer) = self.of(payer);
+        let (client, peer) = self.memory(payer);
         let is_free = self.bytes + bytes <= BYTES_MAX
             && peer + bytes <= PEER_BYTES_MAX
             && client + bytes <= CLIENT_BYTES_MAX;
@@ -75,7 +75,7 @@ impl Shares {
     }
 
     pub(super) fn supply(&self, payer: Payer) -> Supply {
-        let (client, peer) = self.of(payer);
+        let (client, peer) = self.memory(payer);
         let is_scarce = self.bytes > BYTES_MAX / 2
             || peer > PEER_BYTES_MAX / 2
             || client > CLIENT_BYTES_MAX / 2;
@@ -83,7 +83,7 @@ impl Shares {
     }
 
     /// Returns the memory of a client and of its address.
-    fn of(&self, payer: Payer) -> (usize, usize) {
+    fn memory(&self, payer: Payer) -> (usize, usize) {
         let client = self.clients.get(&payer.client).copied().unwrap_or(0);
         (client, self.peers.get(&payer.peer).copied().unwrap_or(0))
     }

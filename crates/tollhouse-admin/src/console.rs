@@ -33,7 +33,9 @@ mod shenyu_changes;
 pub(crate) mod source;
 pub(crate) mod validation;
 
-use self::source::{LiveQuery, Question, RateContents, RateOrder, RatedKind, RequestFilter};
+use self::source::{
+    ConsoleSource, LiveQuery, Question, RateContents, RateOrder, RatedKind, RequestFilter,
+};
 
 /// Maximum size in bytes of the body of an `explain` call, which contains the head of a request,
 /// and the body if routes examine it.
@@ -103,17 +105,7 @@ where
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let value = match (segments, &call.method) {
         (["overview"], &Method::GET) => overview(admin, source()?.overview()).await?,
-        (["live"], &Method::GET) => {
-            let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
-            source()?.live(since)
-        }
-        (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => source()?
-            .live_objects(&LiveQuery {
-                kind: RatedKind::find(kind).unwrap_or(RatedKind::Routes),
-                order: RateOrder::parse(argument("sort")),
-                ids: argument("ids"),
-                contents: RateContents::parse(argument("history")),
-            }),
+        (["live", kind @ ..], &Method::GET) if is_live(kind) => live(source()?, call, kind.first()),
         (["requests"], &Method::GET) => source()?.requests(&filter_of(call)),
         (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),
         (["explain"], &Method::POST) => {
@@ -149,6 +141,30 @@ where
         _ => return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
     };
     Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// Returns whether rates exist: those of all traffic, or of a kind of objects.
+fn is_live(kind: &[&str]) -> bool {
+    match kind {
+        [] => true,
+        [kind] => RatedKind::find(kind).is_some(),
+        _ => false,
+    }
+}
+
+/// Returns the rates of all traffic, or of the objects of a kind.
+fn live(source: &dyn ConsoleSource, call: &Call, kind: Option<&&str>) -> Value {
+    let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+    let Some(kind) = kind.and_then(|kind| RatedKind::find(kind)) else {
+        let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
+        return source.live(since);
+    };
+    source.live_objects(&LiveQuery {
+        kind,
+        order: RateOrder::parse(argument("sort")),
+        ids: argument("ids"),
+        contents: RateContents::parse(argument("history")),
+    })
 }
 
 /// Builds the filter of recent requests from the query arguments.

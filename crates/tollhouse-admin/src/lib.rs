@@ -69,9 +69,10 @@ pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };
 pub use plugins_api::{Subsystem, plugin_documents};
+pub use registry::change_queue::ChangeQueue;
 pub use registry::part::{
-    ChangeQueue, DialectAnswer, DialectCall, DialectCaller, DialectFuture, RegistryDialect,
-    RegistryListeners, RegistryPart,
+    DialectAnswer, DialectCall, DialectCaller, DialectFuture, RegistryDialect, RegistryListeners,
+    RegistryPart,
 };
 pub use serve::serve;
 pub use session::{Encryption, Sessions};

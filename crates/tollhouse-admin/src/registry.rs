@@ -6,6 +6,7 @@
 
 mod aliases;
 mod bulk;
+pub(crate) mod change_queue;
 mod clients;
 mod incoming;
 mod instances;

@@ -94,7 +94,7 @@ fn from_table(marks: &Marks, table: &Table, depth: usize) -> Result<serde_json::
         highest = highest.max(index.unwrap_or(0));
         pairs.push((key, index, value));
     }
-    if (is_marked && is_list) || (is_list && !pairs.is_empty()) {
+    if is_list && (is_marked || !pairs.is_empty()) {
         if highest > pairs.len() + GAPS_MAX || highest > pairs.len().saturating_mul(2) + 10 {
             return Err("Cannot serialise table: excessively sparse array".to_owned());
         }

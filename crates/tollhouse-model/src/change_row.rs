@@ -187,14 +187,24 @@ impl ChangeRow {
     /// Leaves out `before`, `after` and `below` if they exceed `bytes_max` together.
     #[must_use]
     pub fn within(mut self, bytes_max: usize) -> Self {
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let below: usize = self.below.iter().map(|(path, value)| path.len() + value.len()).sum();
-        if text(&self.before) + text(&self.after) + below > bytes_max.min(BODIES_BYTES_MAX) {
+        if self.content_bytes() > bytes_max.min(BODIES_BYTES_MAX) {
             (self.before, self.after) = (None, None);
             self.below.clear();
             self.is_cut = true;
         }
         self
+    }
+
+    fn content_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let below: usize = self.below.iter().map(|(path, value)| path.len() + value.len()).sum();
+        text(&self.before) + text(&self.after) + below
+    }
+
+    /// Returns the memory of the row, without the unused parts of its allocations.
+    pub fn bytes(&self) -> usize {
+        let names = self.path.len() + self.actor.as_ref().map_or(0, String::len);
+        size_of::<Self>() + names + self.content_bytes()
     }
 
     /// Encodes the row for the store.

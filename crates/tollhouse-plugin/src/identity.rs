@@ -139,7 +139,8 @@ impl Unexplained {
         }
         let authorization =
             self.authorization && !says("must-revalidate") && !varies("authorization");
-        !self.decision && !authorization && !(self.cookie && !varies("cookie"))
+        let cookie = self.cookie && !varies("cookie");
+        !self.decision && !authorization && !cookie
     }
 }
 

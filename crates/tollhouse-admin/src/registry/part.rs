@@ -9,11 +9,12 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
-use tollhouse_model::change_row::{ChangeRow, Way};
+use tokio::sync::{Semaphore, watch};
+use tollhouse_model::change_row::Way;
 use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Registry, Rule, RuleKind, ServiceRef};
 
+use super::change_queue::ChangeQueue;
 use crate::limits::WATCHES_MAX;
 
 /// Functions that depend on the wire protocol of the registry's clients.
@@ -85,40 +86,6 @@ pub struct DialectAnswer {
     pub status: StatusCode,
     pub content_type: Option<HeaderValue>,
     pub body: Bytes,
-}
-
-/// Maximum number of change rows that wait for the store; each has at most some 256 KiB, and an
-/// import of files makes up to a hundred at once.
-const ROWS_WAITING_MAX: usize = 256;
-
-/// Queue of change rows about writes at the registry's own doors. The Admin API stores them, so that
-/// all changes are in one list.
-#[derive(Debug, Clone)]
-pub struct ChangeQueue {
-    sender: mpsc::Sender<ChangeRow>,
-    receiver: Arc<Mutex<mpsc::Receiver<ChangeRow>>>,
-}
-
-impl Default for ChangeQueue {
-    fn default() -> Self {
-        let (sender, receiver) = mpsc::channel(ROWS_WAITING_MAX);
-        Self { sender, receiver: Arc::new(Mutex::new(receiver)) }
-    }
-}
-
-impl ChangeQueue {
-    /// Adds a row; a row without room is dropped with a warning, because the change has already been
-    /// made.
-    pub fn put(&self, row: ChangeRow) {
-        if let Err(error) = self.sender.try_send(row) {
-            tracing::warn!(%error, "a change of the registry is not in the list of changes");
-        }
-    }
-
-    /// Waits for the next row. Several callers take turns.
-    pub(crate) async fn next(&self) -> Option<ChangeRow> {
-        self.receiver.lock().await.recv().await
-    }
 }
 
 /// Addresses on which the registry accepts clients.

@@ -19,7 +19,7 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 
 pub(super) fn add(host: &Host) -> Result<()> {
     host.add_shared("ask_sleep", |_, shared, seconds: f64| {
-        if !(seconds >= 0.0) {
+        if seconds.is_nan() || seconds < 0.0 {
             return error("bad argument #1 to 'sleep' (expected a number of at least 0)");
         }
         let time = Duration::from_secs_f64(seconds.min(SLEEP_SECONDS_MAX));

@@ -39,6 +39,7 @@ pub(crate) fn uses(text: &str) -> Uses {
     let tokens = tokens(text);
     let declared = declared(&tokens);
     let aliases = aliases(&tokens, &declared);
+    let has_own_require = defines_require(&tokens);
     let mut found = Uses::default();
     let mut brackets: Vec<char> = Vec::new();
     let mut at = 0;
@@ -54,6 +55,7 @@ pub(crate) fn uses(text: &str) -> Uses {
             Token::Name(name) if is_reference(&tokens, at, brackets.last()) => {
                 let (path, next) = path_at(&tokens, at);
                 if name == MODULE
+                    && !has_own_require
                     && let Some(module) = literal_argument(&tokens, at + 1)
                 {
                     found.modules.insert(module);
@@ -72,6 +74,15 @@ pub(crate) fn uses(text: &str) -> Uses {
         at += 1;
     }
     found
+}
+
+/// Returns whether a text defines a function `require` of its own, whose modules the gateway does not
+/// know.
+fn defines_require(tokens: &[Token]) -> bool {
+    let is = |token: &Token, word: &str| matches!(token, Token::Name(name) if name == word);
+    tokens
+        .windows(3)
+        .any(|three| ["local", "function", MODULE].iter().zip(three).all(|(word, it)| is(it, word)))
 }
 
 /// Names by which functions reach whatever waits, or ends a phase early.

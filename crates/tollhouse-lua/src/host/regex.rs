@@ -1,7 +1,8 @@
 //! Regular expressions: `ngx.re`, with the engine of all other patterns, whose searches are bounded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use mlua::{LuaString, MultiValue, Result, Table, Value};
@@ -19,7 +20,13 @@ struct Compiled {
     names: Vec<(usize, String)>,
 }
 
-type Cache = RefCell<HashMap<(Vec<u8>, Vec<u8>), Rc<Compiled>>>;
+/// Patterns of a state by their texts and options.
+#[derive(Default)]
+struct Cache {
+    patterns: RefCell<HashMap<(Vec<u8>, Vec<u8>), Rc<Compiled>>>,
+    /// Number of patterns ever compiled.
+    compiled: Cell<usize>,
+}
 
 pub(super) fn add(host: &Host) -> Result<()> {
     let cache = Rc::new(Cache::default());
@@ -68,7 +75,7 @@ fn search(
     (subject, pattern, options): (&LuaString, &LuaString, &LuaString),
     at: usize,
 ) -> std::result::Result<Option<(Groups, Rc<Compiled>)>, String> {
-    let compiled = compiled(cache, &pattern.as_bytes(), &options.as_bytes())?;
+    let compiled = compiled(cache, shared, &pattern.as_bytes(), &options.as_bytes())?;
     let subject = subject.as_bytes();
     let start = at.saturating_sub(1);
     if start > subject.len() {
@@ -84,15 +91,19 @@ fn search(
     Ok(found.filter(|groups| !is_anchored || begins_here(groups)).map(|groups| (groups, compiled)))
 }
 
+/// Returns a compiled pattern. The time of compiling does not count for the run, up to the number of
+/// patterns that are kept: a list of patterns is compiled once, and patterns made from data are not free.
 fn compiled(
     cache: &Cache,
+    shared: &Shared,
     pattern: &[u8],
     options: &[u8],
 ) -> std::result::Result<Rc<Compiled>, String> {
     let key = (pattern.to_vec(), options.to_vec());
-    if let Some(found) = cache.borrow().get(&key) {
+    if let Some(found) = cache.patterns.borrow().get(&key) {
         return Ok(Rc::clone(found));
     }
+    let started = Instant::now();
     let text = std::str::from_utf8(pattern).map_err(|_| "the pattern is not valid UTF-8")?;
     let case = if options.contains(&b'i') { Case::Ignored } else { Case::Sensitive };
     let flags: String =
@@ -101,11 +112,15 @@ fn compiled(
     let pattern = Pattern::compile(&flagged, case)
         .map_err(|problem| format!("pcre_compile() failed: {}", problem.reason()))?;
     let made = Rc::new(Compiled { pattern, names: names_of(text) });
-    let mut cache = cache.borrow_mut();
-    if cache.len() >= PATTERNS_MAX {
-        cache.clear();
+    let mut patterns = cache.patterns.borrow_mut();
+    if patterns.len() >= PATTERNS_MAX {
+        patterns.clear();
     }
-    cache.insert(key, Rc::clone(&made));
+    patterns.insert(key, Rc::clone(&made));
+    let number = cache.compiled.replace(cache.compiled.get().saturating_add(1));
+    if number < PATTERNS_MAX {
+        shared.budget.exempt(started.elapsed());
+    }
     Ok(made)
 }
 

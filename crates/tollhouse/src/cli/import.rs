@@ -23,6 +23,7 @@ use clap::{Args, Subcommand};
 use tollhouse_admin::transfer::{Plan, Prune};
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::{Bootstrap, Document, declarative};
+use tollhouse_control::plugins;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Problem, Problems};
 
@@ -40,7 +41,7 @@ pub struct ImportArguments {
     #[command(subcommand)]
     other: Option<OtherSource>,
     #[command(flatten)]
-    configuration: Configuration,
+    destination: Destination,
     /// The document: YAML that ends in #END, or JSON.
     #[arg(value_name = "FILE", required_unless_present = "etcd")]
     file: Option<PathBuf>,
@@ -49,12 +50,19 @@ pub struct ImportArguments {
     /// Format of the document; by default that of the file's extension.
     #[arg(long, value_enum)]
     format: Option<DocumentFormat>,
-    /// Print the changes without making them.
-    #[arg(long)]
-    dry_run: bool,
     /// Delete objects that are not in the document.
     #[arg(long)]
     prune: bool,
+}
+
+/// Place to which objects are written, and how.
+#[derive(Debug, Clone, Args)]
+struct Destination {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Print the changes without making them.
+    #[arg(long)]
+    dry_run: bool,
     /// Do not ask before writing.
     #[arg(short, long)]
     yes: bool,
@@ -72,9 +80,9 @@ pub struct ImportArguments {
 enum OtherSource {
     /// Import from ShenYu's admin: an archive that it exported, or its present objects.
     Shenyu(shenyu::ImportArguments),
-    /// Import routes and upstreams of an ngxway: its upstream.conf and vhosts.conf, and no other
-    /// file of nginx's. Routes whose protection is not carried over are switched off and listed;
-    /// the exit code is 3 then.
+    /// Import routes and upstreams of an ngxway from its upstream.conf and vhosts.conf, with the Lua
+    /// programs that they name, their modules and the lists that those read. Routes whose protection
+    /// is not carried over are switched off and listed; the exit code is 3 then.
     Ngxway(ngxway::NgxwayArguments),
     /// Import an exported registry: namespaces, services, aliases, instances, rules, contracts.
     Registry(registry_moves::FileArguments),
@@ -104,18 +112,8 @@ impl ImportArguments {
     /// Returns the import arguments that correspond to those of `import ngxway`.
     fn from_ngxway(ngxway: &ngxway::NgxwayArguments) -> Self {
         let etcd = EtcdSource { endpoints: Vec::new(), prefix: String::new(), keyring: None };
-        Self {
-            other: None,
-            configuration: ngxway.configuration.clone(),
-            file: None,
-            etcd,
-            format: None,
-            dry_run: ngxway.dry_run,
-            prune: false,
-            yes: ngxway.yes,
-            admin: None,
-            admin_key: None,
-        }
+        let destination = ngxway.destination.clone();
+        Self { other: None, destination, file: None, etcd, format: None, prune: false }
     }
 }
 
@@ -185,10 +183,12 @@ fn bring(
     arguments: &ImportArguments,
     source: impl FnOnce(&Bootstrap) -> anyhow::Result<ParsedDocument>,
 ) -> anyhow::Result<ExitCode> {
-    let loaded = match problems::load(&arguments.configuration) {
+    let loaded = match problems::load(&arguments.destination.configuration) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
+    // Objects with scripts are checked as the gateway of this configuration checks them.
+    plugins::enabled(&loaded.bootstrap).map_err(|problem| anyhow::anyhow!("{problem}"))?;
     let (name, document) = match source(&loaded.bootstrap)? {
         (name, Ok(document)) => (name, document),
         (name, Err(found)) => {
@@ -226,11 +226,11 @@ fn carry_out(
     if plan.changes.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.dry_run {
+    if arguments.destination.dry_run {
         stdout::print("nothing was written: --dry-run\n")?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !arguments.yes && !agreed()? {
+    if !arguments.destination.yes && !agreed()? {
         stdout::print("nothing was written\n")?;
         return Ok(ExitCode::FAILURE);
     }

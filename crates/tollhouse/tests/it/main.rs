@@ -35,6 +35,7 @@ mod headers;
 mod health;
 mod http2;
 mod http2_clients;
+mod import_ngxway;
 mod jaeger;
 mod judged_paths;
 mod kafka_records;

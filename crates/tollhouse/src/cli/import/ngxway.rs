@@ -1,9 +1,11 @@
-//! `tollhouse import ngxway`: imports the routes and upstreams of an ngxway from two nginx files.
-//! Only the directives that ngxway writes are converted; all others are reported with the reason.
+//! `tollhouse import ngxway`: imports the routes and upstreams of an ngxway from two nginx files,
+//! and its Lua programs. Only the directives that ngxway writes are converted; all others are
+//! reported with the reason.
 
 mod access;
 mod cache;
 mod carry;
+mod lua;
 mod syntax;
 
 use std::path::{Path, PathBuf};
@@ -15,8 +17,9 @@ use tollhouse_config::{Document, Format, declarative};
 use tollhouse_model::Problems;
 
 use self::carry::Conversion;
+use self::lua::Programs;
+use super::Destination;
 use crate::cli::check;
-use crate::cli::configuration::Configuration;
 
 /// Files of ngxway's folder `conf/vhosts`, in the order in which they are read.
 const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
@@ -25,17 +28,15 @@ const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 #[derive(Debug, Args)]
 pub struct NgxwayArguments {
     #[command(flatten)]
-    pub(super) configuration: Configuration,
+    pub(super) destination: Destination,
     /// Folder with upstream.conf and vhosts.conf, which is ngxway's conf/vhosts; conf or ngxway's
     /// own folder work too.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Print the changes without making them.
+    /// Leave the Lua programs out, and switch off the routes that they protect. Programs need
+    /// `scripting.lua: trusted` in the gateway's configuration.
     #[arg(long)]
-    pub(super) dry_run: bool,
-    /// Do not ask before writing.
-    #[arg(short, long)]
-    pub(super) yes: bool,
+    without_lua: bool,
 }
 
 /// Document converted from ngxway's files, with the routes that lost their access control.
@@ -51,7 +52,10 @@ pub(super) struct Import {
 /// Reads and converts the files. Prints the directives that are not converted to standard error.
 pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     let folder = find(&arguments.folder)?;
-    let mut carried = Conversion::default();
+    // ngxway's own folder, above conf/vhosts.
+    let root = folder.ancestors().nth(2).unwrap_or(&folder);
+    let programs = (!arguments.without_lua).then(|| Programs::new(root));
+    let mut carried = Conversion { programs, ..Conversion::default() };
     for file in FILES {
         let path = folder.join(file);
         let text = match check::read(&path) {
@@ -235,7 +239,7 @@ mod tests {
     fn a_cache_has_the_key_the_methods_and_the_time_of_its_directives() {
         let Conversion { routes, left, .. } = carried(UPSTREAMS, SHIPPED);
         let cache = &routes[0]["plugins"]["proxy-cache"];
-        let key = json!(["$scheme", "$request_method", "$host", "$request_uri"]);
+        let key = json!(["$scheme", "$host", "$request_uri"]);
         assert_eq!((&cache["cache_key"], &cache["cache_ttl"]), (&key, &json!(6000)));
         assert_eq!(cache["cache_http_status"], json!([200]));
         assert!(left.iter().any(|it| it.contains("not kept: [404]")), "{left:#?}");

@@ -34,11 +34,11 @@ pub(super) enum Target {
 impl Target {
     /// Opens the target that the arguments select.
     pub(super) fn open(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
-        if let Some(url) = &arguments.admin {
-            let key = arguments.admin_key.as_deref();
+        if let Some(url) = &arguments.destination.admin {
+            let key = arguments.destination.admin_key.as_deref();
             return Ok(Self::Admin(AdminApi::open(url, key, bootstrap)?));
         }
-        if arguments.dry_run {
+        if arguments.destination.dry_run {
             return Ok(Self::StoreReader(StoreReader::open(bootstrap)?));
         }
         Ok(Self::Store(OwnStore::open(bootstrap)?))

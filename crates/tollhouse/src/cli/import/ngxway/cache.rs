@@ -77,7 +77,10 @@ pub(super) fn key(text: &str) -> Option<Vec<String>> {
         if name.is_empty() || !name.chars().all(is_name) {
             return None;
         }
-        parts.push(format!("${name}"));
+        // The plugin tells methods apart itself, and does not take this variable.
+        if name != "request_method" {
+            parts.push(format!("${name}"));
+        }
         rest = behind;
     }
     (!parts.is_empty()).then_some(parts)
@@ -92,7 +95,7 @@ mod tests {
         for (text, expected) in [
             (
                 "$scheme$request_method$host$request_uri",
-                Some(vec!["$scheme", "$request_method", "$host", "$request_uri"]),
+                Some(vec!["$scheme", "$host", "$request_uri"]),
             ),
             ("v1:${host}$uri", Some(vec!["v1:", "$host", "$uri"])),
             ("$host/$uri", None),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::access::{AddressRules, protection};
 use super::cache::{self, CacheTimes};
+use super::lua::{Phases, Programs};
 use super::syntax::{self, Directive};
 
 /// Function that reads an included file; `None` if it cannot be found.
@@ -20,6 +21,8 @@ pub(super) struct Conversion {
     /// Routes that are disabled because their access control could not be converted, each with its
     /// paths and the reason.
     pub(super) unprotected: Vec<String>,
+    /// Lua programs; `None` if programs are not converted.
+    pub(super) programs: Option<Programs>,
 }
 
 /// Place of the first access control that could not be converted; `None` if all could.
@@ -32,6 +35,7 @@ struct Server {
     plugins: Map<String, Value>,
     addresses: AddressRules,
     protection: Reason,
+    phases: Phases,
 }
 
 /// Directives that need no conversion, because they describe Tollhouse's default behaviour or have
@@ -70,8 +74,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("stub_status", "metrics are at listen.metrics"),
 ];
 
-const PROTECTION: &str = "the firewall and the signature check of ngxway protect these paths and are not carried, so that \
-    the route is switched off: add uri-blocker, ua-restriction and an authentication plugin, then set its status to 1";
+const PROTECTION: &str = "the program that protects these paths was not read, so that the route is switched off: \
+    import without --without-lua, or add plugins that do the same and set the route's status to 1";
 
 impl Conversion {
     /// Converts the directives of one file.
@@ -199,13 +203,17 @@ impl Conversion {
 
     /// Converts a directive that applies to all locations of a server.
     fn take_server(&mut self, file: &str, inner: &Directive, server: &mut Server) {
-        if server.addresses.take(inner) {
+        if server.addresses.take(inner) || self.take_program(inner, &mut server.phases) {
             return;
         }
         if let Some(found) = protection(inner) {
             server.protection.get_or_insert_with(|| place(file, found));
         }
         self.leave(file, inner);
+    }
+
+    fn take_program(&self, directive: &Directive, phases: &mut Phases) -> bool {
+        self.programs.as_ref().is_some_and(|programs| programs.take(directive, phases))
     }
 
     /// Converts the directives of an included file. An unreadable file may be an address list, so
@@ -274,6 +282,14 @@ impl Conversion {
                 made.protection.get_or_insert_with(|| place(file, location));
             }
         }
+        let mut phases = std::mem::take(&mut made.phases).over(&server.phases);
+        if made.caches {
+            phases.share_cache();
+        }
+        if let Err(phase) = phases.add_to(&mut made.plugins) {
+            self.say(file, location, &format!("no plugin is left for the Lua program of {phase}"));
+            made.protection.get_or_insert_with(|| place(file, location));
+        }
         made.finish_cache();
         let protection = made.protection.take();
         let Some(target) = made.target.take() else {
@@ -338,6 +354,9 @@ impl Conversion {
                     "only variables and texts of two letters and more are carried",
                 ),
             },
+            "add_header" if self.programs.is_some() && is_cache_header(&inner.arguments) => {
+                made.phases.add_cache_header();
+            }
             "proxy_cache_methods" => made.cache_methods = Some(json!(inner.arguments)),
             "proxy_cache_valid" => {
                 if let Err(reason) = made.cache_times.take(&inner.arguments) {
@@ -358,7 +377,7 @@ impl Conversion {
                 made.protection.get_or_insert_with(|| place(file, inner));
             }
             _ => {
-                if made.addresses.take(inner) {
+                if made.addresses.take(inner) || self.take_program(inner, &mut made.phases) {
                     return;
                 }
                 if let Some(found) = protection(inner) {
@@ -370,6 +389,10 @@ impl Conversion {
             }
         }
     }
+}
+
+fn is_cache_header(arguments: &[String]) -> bool {
+    matches!(arguments, [name, value] if name.eq_ignore_ascii_case("X-Cache") && value == "$upstream_cache_status")
 }
 
 /// Formats the place of a directive and its name, as `vhosts.conf:12 if`.
@@ -390,6 +413,7 @@ struct Location {
     passes_host: bool,
     path: Option<Value>,
     plugins: Map<String, Value>,
+    phases: Phases,
     caches: bool,
     cache_key: Option<Vec<String>>,
     cache_methods: Option<Value>,

@@ -10,6 +10,7 @@ pub(super) struct Directive {
     /// Line number, from 1.
     pub(super) line: usize,
     pub(super) name: String,
+    /// Arguments; the last one of a `…_by_lua_block` is its program.
     pub(super) arguments: Vec<String>,
     /// Contents of the braces; `None` if the directive ends with a semicolon.
     pub(super) block: Option<Vec<Directive>>,
@@ -72,9 +73,13 @@ impl Reader<'_> {
                 Some(token @ (Token::End | Token::Open)) => {
                     let mut words = std::mem::take(&mut words).into_iter();
                     let name = words.next().unwrap_or_default();
-                    let arguments = words.collect();
+                    let mut arguments: Vec<String> = words.collect();
                     let block = match token {
-                        Token::Open => Some(self.block(&name, depth)?),
+                        Token::Open if name.ends_with("_by_lua_block") => {
+                            arguments.push(self.program()?);
+                            Some(Vec::new())
+                        }
+                        Token::Open => Some(self.block(depth)?),
                         _ => None,
                     };
                     directives.push(Directive { line, name, arguments, block });
@@ -87,21 +92,18 @@ impl Reader<'_> {
         }
     }
 
-    fn block(&mut self, name: &str, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+    fn block(&mut self, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
         if depth >= DEPTH_MAX {
             return Err(SyntaxError(self.line, "too many blocks within each other"));
-        }
-        if name.ends_with("_by_lua_block") {
-            // The block is a Lua program, which is skipped by counting its braces.
-            self.skip_program()?;
-            return Ok(Vec::new());
         }
         self.directives(depth + 1)
     }
 
-    fn skip_program(&mut self) -> Result<(), SyntaxError> {
+    /// Reads a Lua program up to the brace that ends its block.
+    fn program(&mut self) -> Result<String, SyntaxError> {
         let began = self.line;
         let mut open = 1;
+        let mut program = String::new();
         while let Some(letter) = self.next() {
             match letter {
                 '{' => open += 1,
@@ -109,8 +111,9 @@ impl Reader<'_> {
                 _ => {}
             }
             if open == 0 {
-                return Ok(());
+                return Ok(program);
             }
+            program.push(letter);
         }
         Err(SyntaxError(began, "it does not end"))
     }
@@ -186,7 +189,7 @@ mod tests {
         assert_eq!((listen.line, listen.argument(), &listen.block), (3, "8090", &None));
         let [header, lua, last] = location.inner() else { panic!("{location:?}") };
         assert_eq!(header.arguments, ["Connection", "a \"b\";"]);
-        assert_eq!(lua.block, Some(Vec::new()));
+        assert_eq!((lua.argument().trim(), &lua.block), ("if x { }", &Some(Vec::new())));
         assert_eq!((last.line, last.arguments.join(" ")), (7, "200 ${host}x".to_owned()));
     }
 

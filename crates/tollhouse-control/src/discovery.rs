@@ -6,8 +6,12 @@
 //! worker's next request uses them. Sources of registered instances share [`service_nodes`], which
 //! selects the instances that serve and reports the result.
 
+mod consul;
 mod dns;
+mod eureka;
+mod nacos;
 mod registry;
+mod remote;
 mod service_nodes;
 
 use std::sync::Arc;
@@ -16,7 +20,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_model::upstream::DiscoverySource;
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
-use self::service_nodes::UpstreamReport;
+pub use self::service_nodes::{SourceState, UpstreamReport};
 use crate::console::bound::BoundAddresses;
 
 /// A source of nodes. Each file of this folder implements it for its type `Source`.

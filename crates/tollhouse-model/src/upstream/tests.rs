@@ -271,16 +271,17 @@ fn discovery_stands_in_for_nodes() {
     let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
     let dns = Discovery::new(DiscoverySource::Dns, "", "a.b:8080");
     assert_eq!(upstream.discovery, Some(dns));
-    let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
+    let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "zookeeper"}));
     let upstream = upstream.expect("it is there, without nodes");
     assert!(upstream.nodes.is_empty() && upstream.discovery.is_none(), "{upstream:?}");
     assert_eq!(
         problems.to_string(),
-        "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
-         \"nacos\"); requests are answered 503; the kinds are dns and registry (also spelt polaris)"
+        "upstreams[0].discovery_type: discovery type \"zookeeper\" does not exist here (got \
+         \"zookeeper\"); requests are answered 503; the kinds are dns, registry (also spelt polaris), \
+         consul, nacos and eureka"
     );
     for (kind, expected) in [
-        ("nacos", "the arguments belong to a known discovery_type"),
+        ("zookeeper", "the arguments belong to a known discovery_type"),
         ("dns", "discovery by dns takes no arguments"),
     ] {
         let arguments = json!({"namespace_id": "prod"});

@@ -37,6 +37,42 @@ macro_rules! discovery_sources {
                 first_nodes: FirstNodes::Pushed,
                 is_reported: true,
             }
+            /// Instances of a service of Consul.
+            consul: Consul "consul" {
+                aliases: &[],
+                origin: "Consul",
+                members: "instances",
+                service_name: "a service of Consul",
+                read_name: as_written,
+                arguments: &["metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Instances of a service of Nacos.
+            nacos: Nacos "nacos" {
+                aliases: &[],
+                origin: "Nacos",
+                members: "instances",
+                service_name: "a service of Nacos",
+                read_name: as_written,
+                arguments: &["namespace_id", "group_name", "metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Instances of an application of Eureka.
+            eureka: Eureka "eureka" {
+                aliases: &[],
+                origin: "Eureka",
+                members: "instances",
+                service_name: "an application of Eureka",
+                read_name: as_written,
+                arguments: &["metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
         }
     };
 }

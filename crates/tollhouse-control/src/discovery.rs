@@ -9,6 +9,7 @@
 mod consul;
 mod dns;
 mod eureka;
+mod kubernetes;
 mod nacos;
 mod registry;
 mod remote;

@@ -27,6 +27,7 @@ pub struct DiscoveryRegistries {
     pub consul: Option<ConsulRegistry>,
     pub nacos: Option<NacosRegistry>,
     pub eureka: Option<EurekaRegistry>,
+    pub kubernetes: Option<KubernetesRegistry>,
     /// Names of settings without effect, each with its reason.
     ignored: Vec<(String, &'static str)>,
     /// The table as written, for display with stars.
@@ -86,6 +87,24 @@ pub struct EurekaRegistry {
     pub weight: u32,
 }
 
+/// API servers of a Kubernetes cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KubernetesRegistry {
+    pub access: RegistryServers,
+    /// Bearer token; `None` sends none.
+    pub token: Option<KubernetesToken>,
+    /// Weight of an endpoint.
+    pub weight: u32,
+}
+
+/// Bearer token of a service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KubernetesToken {
+    Text(Secret),
+    /// File with the token, which may change.
+    File(PathBuf),
+}
+
 /// Syntax of the table `discovery`.
 pub(crate) struct RegistryTable;
 
@@ -93,7 +112,7 @@ impl Shape for RegistryTable {
     type Value = DiscoveryRegistries;
     const SECRET: bool = true;
     fn takes() -> String {
-        "table with the sections consul, nacos and eureka".to_owned()
+        "table with the sections consul, nacos, eureka and kubernetes".to_owned()
     }
     fn read(value: &Value) -> Read<DiscoveryRegistries> {
         let table = Table::read(value)?;
@@ -106,9 +125,30 @@ impl Shape for RegistryTable {
     }
 }
 
+/// Variables with the address of the API server, which Kubernetes sets in pods.
+const POD_VARIABLES: [(&str, &str); 2] =
+    [("host", "KUBERNETES_SERVICE_HOST"), ("port", "KUBERNETES_SERVICE_PORT")];
+
+/// Fills in the address of the API server from the environment of a pod, where the file has none or
+/// names the variable as `${NAME}`.
+fn fill_in_pod(registries: &mut Value, environment: Environment<'_>) {
+    let Some(Value::Object(kubernetes)) = registries.get_mut("kubernetes") else { return };
+    let service = kubernetes.entry("service").or_insert_with(|| Value::Object(Map::new()));
+    let Value::Object(service) = service else { return };
+    for (key, variable) in POD_VARIABLES {
+        let reference = format!("${{{variable}}}");
+        let is_unset =
+            service.get(key).is_none_or(|value| value.is_null() || *value == *reference.as_str());
+        if let Some(found) = environment(variable).filter(|_| is_unset) {
+            service.insert(key.to_owned(), found.into());
+        }
+    }
+}
+
 /// Replaces texts such as `$env://CONSUL_TOKEN` by environment variables. The variables need not be
 /// listed in `secrets.env`, because the author of this file starts the process.
 pub(super) fn resolve(value: &mut Value, environment: Environment<'_>, problems: &mut Problems) {
+    fill_in_pod(value, environment);
     let mut waiting = vec![("discovery".to_owned(), value)];
     while let Some((path, value)) = waiting.pop() {
         match value {

@@ -278,7 +278,7 @@ fn discovery_stands_in_for_nodes() {
         problems.to_string(),
         "upstreams[0].discovery_type: discovery type \"zookeeper\" does not exist here (got \
          \"zookeeper\"); requests are answered 503; the kinds are dns, registry (also spelt polaris), \
-         consul, nacos and eureka"
+         consul, nacos, eureka and kubernetes"
     );
     for (kind, expected) in [
         ("zookeeper", "the arguments belong to a known discovery_type"),
@@ -558,5 +558,26 @@ fn fields_that_apisix_lets_pass_are_warnings() {
         let found = problems_with(extra);
         assert!(found.contains("no effect"), "{found}");
         assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn a_service_of_kubernetes_has_a_namespace_and_a_port() {
+    for (name, expected) in [
+        ("shop/orders:http", Some(("shop", "orders:http"))),
+        ("shop/orders:8080", Some(("shop", "orders:8080"))),
+        ("shop/orders", None),
+        ("orders:http", None),
+        ("one/shop/orders:http", None),
+        ("shop/orders:", None),
+        ("shop/:80", None),
+        ("/orders:80", None),
+    ] {
+        let upstream = json!({"discovery_type": "kubernetes", "service_name": name});
+        let discovery = parse(&upstream).0.and_then(|upstream| upstream.discovery);
+        let found = discovery.map(|it| (it.namespace, it.service));
+        let expected =
+            expected.map(|(namespace, service)| (namespace.to_owned(), service.to_owned()));
+        assert_eq!(found, expected, "{name}");
     }
 }

@@ -1,21 +1,26 @@
 //! Sections of the table `discovery`, one for each kind of registry.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::section::{Section, ServersDefaults};
-use super::{ConsulRegistry, DiscoveryRegistries, EurekaRegistry, NacosRegistry};
+use super::{
+    ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry, KubernetesToken,
+    NacosRegistry, RegistryServers,
+};
 use crate::bootstrap::shape::Refusal;
 
-const SECTIONS: [&str; 4] = ["consul", "nacos", "eureka", "dns"];
+const SECTIONS: [&str; 5] = ["consul", "nacos", "eureka", "kubernetes", "dns"];
 
 /// Keys of APISIX that have no effect here, with the reason.
-const IGNORED: [(&str, &str); 5] = [
+const IGNORED: [(&str, &str); 6] = [
     ("shared_size", "services are kept in the memory of the process"),
     ("sort_type", "the order of nodes does not matter to balancing"),
     ("dump", "the last nodes are kept in memory only"),
     ("default_service", "an upstream whose service is unknown is answered 503"),
+    ("watch_endpoint_slices", "endpoint slices are watched in any case"),
     ("servers", "name servers are those of `dns.servers`"),
 ];
 
@@ -39,6 +44,7 @@ pub(super) fn read(table: &Map<String, Value>, refusals: &mut Vec<Refusal>) -> D
     found.consul = consul(table.get("consul"), refusals);
     found.nacos = nacos(table.get("nacos"), refusals);
     found.eureka = eureka(table.get("eureka"), refusals);
+    found.kubernetes = kubernetes(table.get("kubernetes"), refusals);
     found
 }
 
@@ -118,4 +124,84 @@ fn eureka(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<EurekaRe
         prefix: section.prefix("/eureka/"),
         weight: section.weight(100),
     })
+}
+
+/// Folder with the token and the CA certificates of a pod's service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Timeout of a call to an API server.
+const KUBERNETES_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn kubernetes(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<KubernetesRegistry> {
+    const KEYS: [&str; 7] = [
+        "service",
+        "client",
+        "default_weight",
+        "fetch_interval",
+        "ca",
+        "shared_size",
+        "watch_endpoint_slices",
+    ];
+    let mut section = Section::open("kubernetes", value, &KEYS, refusals)?;
+    let weight = section.whole("default_weight", 0..=65_535).unwrap_or(50);
+    let fetch_interval = section.whole("fetch_interval", 1..=3_600).unwrap_or(3);
+    let account = |file: &str| Path::new(SERVICE_ACCOUNT).join(file);
+    // Outside of a pod, certificates are those of the system.
+    let pod_ca = Some(account("ca.crt")).filter(|path| path.exists());
+    let ca = section.text("ca").map(PathBuf::from).or(pod_ca);
+    let (service, client) = (section.value("service"), section.value("client"));
+    let server = api_server(service, refusals);
+    Some(KubernetesRegistry {
+        access: RegistryServers {
+            servers: server.into_iter().collect(),
+            timeout: KUBERNETES_TIMEOUT,
+            fetch_interval: Duration::from_secs(fetch_interval),
+            ca,
+        },
+        token: Some(token(client, refusals).unwrap_or(KubernetesToken::File(account("token")))),
+        weight: u32::try_from(weight).unwrap_or(u32::MAX),
+    })
+}
+
+fn api_server(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<super::RegistryServer> {
+    let name = "kubernetes.service";
+    let section = Section::open(name, value, &["schema", "host", "port"], refusals);
+    let Some(mut section) = section else {
+        refusals.push(Refusal::new(
+            format!("{name}: missing"),
+            "write host and port of the API server",
+        ));
+        return None;
+    };
+    let scheme = section.text("schema").unwrap_or_else(|| "https".to_owned());
+    // APISIX writes ports as texts.
+    let port = match section.value("port") {
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => section.text("port"),
+    };
+    let (Some(host), Some(port)) = (section.text("host"), port) else {
+        let hint = "outside of a pod, write host and port of the API server";
+        section.refuse("host", "missing, and KUBERNETES_SERVICE_HOST is not set", hint);
+        return None;
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let server = super::section::server(&format!("{scheme}://{host}:{port}"));
+    let is_plain = server.as_ref().is_some_and(|server| server.credentials.is_none());
+    if !is_plain || port.parse::<u16>().is_err() {
+        section.refuse("host", "schema, host and port are not the address of a server", "");
+    }
+    server
+}
+
+fn token(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<KubernetesToken> {
+    let mut section =
+        Section::open("kubernetes.client", value, &["token", "token_file"], refusals)?;
+    match (section.secret("token"), section.text("token_file")) {
+        (Some(_), Some(_)) => {
+            section.refuse("token", "token and token_file exclude each other", "");
+            None
+        }
+        (Some(token), None) => Some(KubernetesToken::Text(token)),
+        (None, file) => file.map(|file| KubernetesToken::File(file.into())),
+    }
 }

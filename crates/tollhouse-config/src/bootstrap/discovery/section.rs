@@ -186,7 +186,7 @@ impl<'v, 'r> Section<'v, 'r> {
 }
 
 /// Splits the address of a server into scheme, host and port, and credentials.
-fn server(text: &str) -> Option<RegistryServer> {
+pub(super) fn server(text: &str) -> Option<RegistryServer> {
     let text = text.trim_end_matches('/');
     let (scheme, rest) = text.split_once("://")?;
     if !matches!(scheme, "http" | "https") {

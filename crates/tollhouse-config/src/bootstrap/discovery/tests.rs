@@ -55,6 +55,33 @@ discovery:
 }
 
 #[test]
+fn the_api_server_of_a_pod_is_found_in_its_environment() {
+    let environment = |name: &str| {
+        let known = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        known.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    };
+    let kubernetes = |section: &str, environment: &dyn Fn(&str) -> Option<String>| {
+        let text = format!("discovery: {{kubernetes: {section}}}");
+        let loaded = Bootstrap::parse(Some(&text), &|name| environment(name), &[]);
+        loaded.map(|loaded| loaded.bootstrap.discovery.kubernetes.expect("a section"))
+    };
+    let reference = "{service: {host: \"${KUBERNETES_SERVICE_HOST}\", schema: http}}";
+    for (section, expected) in [("{}", "https://10.0.0.1:443"), (reference, "http://10.0.0.1:443")]
+    {
+        let found = kubernetes(section, &environment).expect("valid");
+        assert_eq!(found.access.servers[0].url, expected);
+        let file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+        assert_eq!((found.weight, found.token), (50, Some(KubernetesToken::File(file.into()))));
+    }
+    let outside = kubernetes("{}", &|_| None).expect_err("outside of a pod");
+    assert!(outside.to_string().contains("KUBERNETES_SERVICE_HOST is not set"), "{outside}");
+    let whole = "{service: {host: \"::1\", port: 6443}, client: {token: hush}, default_weight: 7}";
+    let found = kubernetes(whole, &environment).expect("valid");
+    assert_eq!((&*found.access.servers[0].url, found.weight), ("https://[::1]:6443", 7));
+    assert_eq!(found.token, Some(KubernetesToken::Text(Secret::new("hush"))));
+}
+
+#[test]
 fn a_registry_that_is_not_blocking_is_polled() {
     let text = "discovery: {consul: {servers: [\"http://c:8500\"], keepalive: false}}";
     let (found, _) = parse(text).expect("valid");
@@ -74,6 +101,11 @@ fn invalid_settings_are_named_without_their_values() {
         ("nacos: {host: [\"http://n\"], access_key: hush}", "belong together"),
         ("nacos: {host: [\"http://n\"], prefix: \"/a/../b\"}", "nacos.prefix: invalid path"),
         ("eureka: []", "eureka: expected a table"),
+        (
+            "kubernetes: {service: {host: h, port: 1}, client: {token: hush, token_file: f}}",
+            "exclude",
+        ),
+        ("kubernetes: {service: {host: h, port: 1}, namespace_selector: {}}", "unknown key"),
         ("zookeeper: {}", "unknown registry \"zookeeper\""),
         ("consul: {servers: [\"http://hush:x@\"]}", "consul.servers"),
         ("consul: {servers: [\"http://c\"], token: \"$env://ABSENT\"}", "\"ABSENT\" is not set"),

@@ -8,6 +8,7 @@ use axum::http::header::{ACCEPT, AUTHORIZATION};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http_body_util::BodyExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tollhouse_config::bootstrap::{RegistryServer, RegistryServers};
 use tollhouse_web::client::{Client, Limits, Server, Session};
@@ -119,15 +120,59 @@ impl Calls {
     /// The reason, with the server's address, if there is no answer with the status 200.
     pub(crate) async fn send(&mut self, call: Call<'_>, basic: Basic) -> Result<Answer, String> {
         let result = self.try_send(call, basic).await;
-        result.map_err(|reason| {
-            let url = self.servers.get(self.current).map_or("", |server| &server.url).to_owned();
-            self.session = None;
-            self.current = (self.current + 1) % self.servers.len().max(1);
-            format!("{url}: {reason}")
-        })
+        result.map_err(|reason| self.failed(&reason))
+    }
+
+    /// Sends a call, and waits until the first bytes of its answer arrive, or the answer ends. Neither
+    /// is read further.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn wait_for_bytes(&mut self, call: Call<'_>) -> Result<(), String> {
+        let wait = call.wait;
+        let result = match self.prepare(call, Basic::Unused) {
+            Err(reason) => Err(reason),
+            Ok((session, request)) => match session.open_stream(request).await {
+                Err(error) => Err(error.to_string()),
+                Ok(response) if response.status() != StatusCode::OK => {
+                    Err(format!("status {}", response.status().as_u16()))
+                }
+                Ok(mut response) => {
+                    // A silent or broken stream is over too: its reader reads everything again.
+                    let _ = tokio::time::timeout(wait, response.body_mut().frame()).await;
+                    Ok(())
+                }
+            },
+        };
+        result.map_err(|reason| self.failed(&reason))
+    }
+
+    /// Notes the failure of a call, and returns it with the server's address.
+    fn failed(&mut self, reason: &str) -> String {
+        let url = self.servers.get(self.current).map_or("", |server| &server.url).to_owned();
+        self.session = None;
+        self.current = (self.current + 1) % self.servers.len().max(1);
+        format!("{url}: {reason}")
     }
 
     async fn try_send(&mut self, call: Call<'_>, basic: Basic) -> Result<Answer, String> {
+        let time_max = self.timeout + call.wait;
+        let (session, request) = self.prepare(call, basic)?;
+        let response = session.send_within(time_max, request).await;
+        let (head, body) = response.map_err(|error| error.to_string())?.into_parts();
+        match head.status {
+            StatusCode::OK => Ok(Answer { headers: head.headers, body }),
+            // The body is not quoted, because it may contain the request with its secrets.
+            status => Err(format!("status {}", status.as_u16())),
+        }
+    }
+
+    /// Returns the session with the current server, and the request for it.
+    fn prepare(
+        &mut self,
+        call: Call<'_>,
+        basic: Basic,
+    ) -> Result<(&mut Session, Request<Bytes>), String> {
         let server = self.servers.get(self.current).ok_or("no server is configured")?;
         let url = format!("{}{}", server.url, call.target);
         let mut request = Request::builder()
@@ -156,13 +201,7 @@ impl Calls {
                 none.insert(Session::new(self.client.clone(), address))
             }
         };
-        let response = session.send_within(self.timeout + call.wait, request).await;
-        let (head, body) = response.map_err(|error| error.to_string())?.into_parts();
-        match head.status {
-            StatusCode::OK => Ok(Answer { headers: head.headers, body }),
-            // The body is not quoted, because it may contain the request with its secrets.
-            status => Err(format!("status {}", status.as_u16())),
-        }
+        Ok((session, request))
     }
 }
 

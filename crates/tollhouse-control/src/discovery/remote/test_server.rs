@@ -70,12 +70,15 @@ impl PlayedRegistry {
     }
 }
 
-/// Answers a request. A query with `index` waits until the index is another one.
+/// Answers a request. A query with an index or version waits until the index is another one. The
+/// text `$INDEX` in an answer stands for it.
 async fn answer(State(answers): State<Arc<Answers>>, request: Request) -> Response<Body> {
     let target = request.uri().to_string();
     let line = format!("{} {target}", request.method());
     answers.seen.lock().expect("not poisoned").push((line, request.headers().clone()));
-    let known = target.split_once("index=").and_then(|(_, rest)| rest.split('&').next());
+    let position = ["?index=", "&resourceVersion="];
+    let known = position.iter().find_map(|name| target.split_once(name));
+    let known = known.and_then(|(_, rest)| rest.split('&').next());
     let known: Option<u64> = known.and_then(|index| index.parse().ok());
     let mut index = answers.index.subscribe();
     if let Some(known) = known {
@@ -85,6 +88,7 @@ async fn answer(State(answers): State<Arc<Answers>>, request: Request) -> Respon
     let found = bodies.get(request.uri().path()).cloned();
     let (status, body) = found.unwrap_or((404, "{}".to_owned()));
     let index = index.borrow().to_string();
+    let body = body.replace("$INDEX", &index);
     let response = Response::builder().status(status).header("x-consul-index", index);
     response.body(Body::from(body)).expect("a response")
 }

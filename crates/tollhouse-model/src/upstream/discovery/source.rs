@@ -5,7 +5,7 @@
 //! the words that describe it. The parser, the schema, `explain`, the control API and the parts
 //! that follow services use this table, so that a new source takes one row and one file.
 
-use super::service_name::{ReadName, as_written, in_namespace};
+use super::service_name::{ReadName, as_written, in_namespace, with_port};
 
 /// Passes the table to the macro `$rows` as a list of rows: the file that follows the source, the
 /// variant, the name in `discovery_type`, and [`Facts`].
@@ -69,6 +69,18 @@ macro_rules! discovery_sources {
                 service_name: "an application of Eureka",
                 read_name: as_written,
                 arguments: &["metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Endpoints of a service of Kubernetes.
+            kubernetes: Kubernetes "kubernetes" {
+                aliases: &[],
+                origin: "Kubernetes",
+                members: "endpoints",
+                service_name: "namespace/name:port of Kubernetes",
+                read_name: with_port,
+                arguments: &["warmup"],
                 ignored: &[],
                 first_nodes: FirstNodes::Awaited,
                 is_reported: true,

@@ -39,8 +39,8 @@ mod unix;
 pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
 pub use discovery::{
-    ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry, KubernetesToken,
-    NacosRegistry, RegistryServer, RegistryServers,
+    ConsulKvRegistry, ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry,
+    KubernetesToken, NacosRegistry, RegistryServer, RegistryServers,
 };
 pub use load::{Loaded, Source};
 pub use location::HostLocation;

@@ -7,6 +7,7 @@
 //! selects the instances that serve and reports the result.
 
 mod consul;
+mod consul_kv;
 mod dns;
 mod eureka;
 mod kubernetes;

@@ -25,6 +25,7 @@ const ENVIRONMENT_PREFIX: &str = "$env://";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiscoveryRegistries {
     pub consul: Option<ConsulRegistry>,
+    pub consul_kv: Option<ConsulKvRegistry>,
     pub nacos: Option<NacosRegistry>,
     pub eureka: Option<EurekaRegistry>,
     pub kubernetes: Option<KubernetesRegistry>,
@@ -65,6 +66,16 @@ pub struct ConsulRegistry {
     pub wait: Option<Duration>,
     /// Services that have no nodes.
     pub skip_services: Vec<String>,
+}
+
+/// Key-value store of Consul, whose keys are nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulKvRegistry {
+    pub consul: ConsulRegistry,
+    /// First part of all keys, without slashes at its ends.
+    pub prefix: String,
+    /// Keys that are no nodes.
+    pub skip_keys: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +123,7 @@ impl Shape for RegistryTable {
     type Value = DiscoveryRegistries;
     const SECRET: bool = true;
     fn takes() -> String {
-        "table with the sections consul, nacos, eureka and kubernetes".to_owned()
+        "table with the sections consul, consul_kv, nacos, eureka and kubernetes".to_owned()
     }
     fn read(value: &Value) -> Read<DiscoveryRegistries> {
         let table = Table::read(value)?;

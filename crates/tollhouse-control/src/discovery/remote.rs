@@ -4,6 +4,7 @@
 //! upstreams, as it does for the registry of this process. Only services of upstreams are read. A
 //! registry that fails takes nothing away: the last instances stay, and the report says so.
 
+pub(super) mod agents;
 pub(super) mod catalogue;
 pub(super) mod each;
 pub(super) mod http;

@@ -278,7 +278,7 @@ fn discovery_stands_in_for_nodes() {
         problems.to_string(),
         "upstreams[0].discovery_type: discovery type \"zookeeper\" does not exist here (got \
          \"zookeeper\"); requests are answered 503; the kinds are dns, registry (also spelt polaris), \
-         consul, nacos, eureka and kubernetes"
+         consul, consul_kv, nacos, eureka and kubernetes"
     );
     for (kind, expected) in [
         ("zookeeper", "the arguments belong to a known discovery_type"),

@@ -169,7 +169,7 @@ fn a_write_without_its_effect_is_refused_or_says_so() {
         json!({ "allow_labels": { "a": ["b"] }, "external_user_label_field": "$..([invalid" });
     let table = [
         ("/upstreams/1", discovered("zookeeper"), Some("does not exist here")),
-        ("/upstreams/1", discovered("consul_kv"), Some("does not exist here")),
+        ("/upstreams/1", discovered("tars"), Some("does not exist here")),
         ("/upstreams/1", json!({ "nodes": node(), "scheme": "kafka" }), Some("is not served yet")),
         ("/upstreams/1", json!({ "nodes": node(), "checks": checked }), None),
         (

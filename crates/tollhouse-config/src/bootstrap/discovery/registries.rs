@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::section::{Section, ServersDefaults};
 use super::{
-    ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry, KubernetesToken,
-    NacosRegistry, RegistryServers,
+    ConsulKvRegistry, ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry,
+    KubernetesToken, NacosRegistry, RegistryServers,
 };
 use crate::bootstrap::shape::Refusal;
 
-const SECTIONS: [&str; 5] = ["consul", "nacos", "eureka", "kubernetes", "dns"];
+const SECTIONS: [&str; 6] = ["consul", "consul_kv", "nacos", "eureka", "kubernetes", "dns"];
 
 /// Keys of APISIX that have no effect here, with the reason.
 const IGNORED: [(&str, &str); 6] = [
@@ -42,6 +42,7 @@ pub(super) fn read(table: &Map<String, Value>, refusals: &mut Vec<Refusal>) -> D
         found.ignored.extend(ignored.map(|(key, why)| (format!("{section}.{key}"), *why)));
     }
     found.consul = consul(table.get("consul"), refusals);
+    found.consul_kv = consul_kv(table.get("consul_kv"), refusals);
     found.nacos = nacos(table.get("nacos"), refusals);
     found.eureka = eureka(table.get("eureka"), refusals);
     found.kubernetes = kubernetes(table.get("kubernetes"), refusals);
@@ -63,12 +64,41 @@ fn consul(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<ConsulRe
         "dump",
         "default_service",
     ];
+    let mut section = Section::open("consul", value, &KEYS, refusals)?.with_wait();
+    let skip_services = section.texts("skip_services");
+    Some(ConsulRegistry { skip_services, ..agents(&mut section) })
+}
+
+fn consul_kv(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<ConsulKvRegistry> {
+    const KEYS: [&str; 11] = [
+        "servers",
+        "token",
+        "fetch_interval",
+        "keepalive",
+        "prefix",
+        "weight",
+        "timeout",
+        "skip_keys",
+        "ca",
+        "dump",
+        "default_service",
+    ];
+    let mut section = Section::open("consul_kv", value, &KEYS, refusals)?.with_wait();
+    let prefix = section.text("prefix").unwrap_or_else(|| "upstreams".to_owned());
+    Some(ConsulKvRegistry {
+        consul: agents(&mut section),
+        prefix: prefix.trim_matches('/').to_owned(),
+        skip_keys: section.texts("skip_keys"),
+    })
+}
+
+/// Reads the settings that both sources over Consul have.
+fn agents(section: &mut Section<'_, '_>) -> ConsulRegistry {
     const DEFAULTS: ServersDefaults = ServersDefaults {
         key: "servers",
         timeouts_ms: &[("connect", 2_000), ("read", 2_000)],
         fetch_interval_s: 3,
     };
-    let mut section = Section::open("consul", value, &KEYS, refusals)?.with_wait();
     let wait_s = section.value("timeout").and_then(|timeout| timeout.get("wait"));
     let wait_s = wait_s.map_or(Some(60), Value::as_u64);
     let wait_s = wait_s.filter(|wait_s| (1..=WAIT_S_MAX).contains(wait_s));
@@ -76,13 +106,13 @@ fn consul(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<ConsulRe
         section.refuse("timeout.wait", &format!("expected 1 to {WAIT_S_MAX} seconds"), "");
     }
     let wait = section.flag("keepalive", true).then_some(Duration::from_secs(wait_s.unwrap_or(60)));
-    Some(ConsulRegistry {
+    ConsulRegistry {
         access: section.servers(&DEFAULTS),
         token: section.secret("token"),
         weight: section.weight(1),
         wait,
-        skip_services: section.texts("skip_services"),
-    })
+        skip_services: Vec::new(),
+    }
 }
 
 fn nacos(value: Option<&Value>, refusals: &mut Vec<Refusal>) -> Option<NacosRegistry> {

@@ -43,13 +43,16 @@ pub(crate) struct Call<'c> {
     /// Path and query.
     pub(crate) target: String,
     pub(crate) headers: Vec<(&'c str, &'c str)>,
+    /// Header that makes an answer with the status 404 one with an empty body.
+    pub(crate) none_header: Option<&'static str>,
     /// Time that the server may wait before it answers, in addition to the timeout.
     pub(crate) wait: Duration,
 }
 
 impl<'c> Call<'c> {
     pub(crate) fn get(target: String) -> Self {
-        Self { method: Method::GET, target, headers: Vec::new(), wait: Duration::ZERO }
+        let (headers, none_header) = (Vec::new(), None);
+        Self { method: Method::GET, target, headers, none_header, wait: Duration::ZERO }
     }
 
     #[must_use]
@@ -157,11 +160,16 @@ impl Calls {
 
     async fn try_send(&mut self, call: Call<'_>, basic: Basic) -> Result<Answer, String> {
         let time_max = self.timeout + call.wait;
+        let none_header = call.none_header;
         let (session, request) = self.prepare(call, basic)?;
         let response = session.send_within(time_max, request).await;
         let (head, body) = response.map_err(|error| error.to_string())?.into_parts();
+        let is_none = none_header.is_some_and(|name| head.headers.contains_key(name));
         match head.status {
             StatusCode::OK => Ok(Answer { headers: head.headers, body }),
+            StatusCode::NOT_FOUND if is_none => {
+                Ok(Answer { headers: head.headers, body: Bytes::new() })
+            }
             // The body is not quoted, because it may contain the request with its secrets.
             status => Err(format!("status {}", status.as_u16())),
         }

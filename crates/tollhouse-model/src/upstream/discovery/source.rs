@@ -49,6 +49,18 @@ macro_rules! discovery_sources {
                 first_nodes: FirstNodes::Awaited,
                 is_reported: true,
             }
+            /// Keys of the key-value store of Consul.
+            consul_kv: ConsulKv "consul_kv" {
+                aliases: &[],
+                origin: "the key-value store of Consul",
+                members: "nodes",
+                service_name: "a service in the keys of Consul",
+                read_name: as_written,
+                arguments: &["warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
             /// Instances of a service of Nacos.
             nacos: Nacos "nacos" {
                 aliases: &[],

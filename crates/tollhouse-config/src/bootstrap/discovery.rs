@@ -74,7 +74,7 @@ pub struct ConsulKvRegistry {
     pub consul: ConsulRegistry,
     /// First part of all keys, without slashes at its ends.
     pub prefix: String,
-    /// Keys that are no nodes.
+    /// Keys without a node.
     pub skip_keys: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tollhouse_config::bootstrap::{DiscoveryRegistries, KubernetesRegistry, KubernetesToken};
 
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
-use super::remote::each::{Instances, Read, follow_each, read_on};
+use super::remote::each::{Read, follow_each, read_on};
 use super::remote::http::{Basic, Call, Calls, escaped};
 use super::remote::{Protocol, RemoteSource};
 
@@ -107,7 +107,7 @@ impl Kubernetes {
         let pause =
             if may_watch && position.version.is_some() { Duration::ZERO } else { fetch_interval };
         let instances = self.instances(list, name)?;
-        Ok(Read { instances: Some(Instances(instances)), pause })
+        Ok(Read { instances, pause })
     }
 
     async fn list(&self, calls: &mut Calls, name: &ServiceName) -> Result<SliceList, String> {
@@ -175,7 +175,7 @@ impl Kubernetes {
         let mut instances = Vec::new();
         let mut ports = Vec::new();
         for slice in list.items {
-            ports.extend(slice.ports.iter().flatten().map(Port::shown));
+            ports.extend(slice.ports.iter().flatten().map(Port::label));
             let number = slice.ports.iter().flatten().find_map(|found| found.number_if(port));
             let Some(number) = number else { continue };
             for endpoint in slice.endpoints.into_iter().flatten() {
@@ -215,18 +215,18 @@ fn target(name: &ServiceName) -> String {
 
 /// A port in words: its name, if it has one, and its number.
 #[derive(Debug, PartialEq, Eq)]
-struct ShownPort {
+struct PortLabel {
     name: String,
     number: u32,
 }
 
-impl ShownPort {
+impl PortLabel {
     fn is(&self, asked: &str) -> bool {
         self.name == asked || self.number.to_string() == asked
     }
 }
 
-impl std::fmt::Display for ShownPort {
+impl std::fmt::Display for PortLabel {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.name.as_str() {
             "" => write!(out, "{}", self.number),
@@ -236,13 +236,13 @@ impl std::fmt::Display for ShownPort {
 }
 
 impl Port {
-    fn shown(&self) -> ShownPort {
-        ShownPort { name: self.name.clone().unwrap_or_default(), number: self.port.unwrap_or(0) }
+    fn label(&self) -> PortLabel {
+        PortLabel { name: self.name.clone().unwrap_or_default(), number: self.port.unwrap_or(0) }
     }
 
     /// Returns the number of the port if it has this name or number.
     fn number_if(&self, asked: &str) -> Option<u32> {
-        self.port.filter(|_| self.shown().is(asked))
+        self.port.filter(|_| self.label().is(asked))
     }
 }
 

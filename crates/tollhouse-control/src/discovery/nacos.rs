@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tollhouse_config::bootstrap::{DiscoveryRegistries, NacosRegistry};
 
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
-use super::remote::each::{Instances, Read, follow_each, read_on};
+use super::remote::each::{Read, follow_each, read_on};
 use super::remote::http::{Basic, Call, Calls, escaped};
 use super::remote::{Protocol, RemoteSource};
 
@@ -81,7 +81,7 @@ impl Nacos {
             calls.close();
             let instances = instances?;
             let pause = nacos.settings.access.fetch_interval;
-            Ok(Read { instances: Some(Instances(instances)), pause })
+            Ok(Read { instances, pause })
         })
         .await;
     }

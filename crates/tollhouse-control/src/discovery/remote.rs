@@ -28,7 +28,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// Name of the source's thread.
     const THREAD: &'static str;
 
-    /// Returns the registry of the bootstrap file; `None` if there is none of this kind.
+    /// Returns the registry of the bootstrap file; `None` if the file has no registry of this kind.
     fn open(registries: &DiscoveryRegistries) -> Option<Self>
     where
         Self: Sized;
@@ -82,6 +82,16 @@ impl<P: Protocol> NodeSource for RemoteSource<P> {
             catalogue.leave(key);
         }
         self.nodes.leave(key);
+    }
+
+    fn unconfigured(&self) -> Vec<String> {
+        match self.registry {
+            Some(_) => Vec::new(),
+            None => {
+                let reports = self.nodes.report(Detail::Counts).into_iter();
+                reports.map(|report| report.upstream).collect()
+            }
+        }
     }
 
     fn report(&self, detail: Detail) -> Vec<UpstreamReport> {

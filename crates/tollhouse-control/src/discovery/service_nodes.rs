@@ -59,7 +59,7 @@ pub const NEVER_PROTECTED: f64 = f64::NEG_INFINITY;
 pub enum ServiceLookup {
     /// The service was not read yet.
     Pending,
-    /// The service could not be read, and there is no earlier reading.
+    /// The service could not be read, and was never read before.
     Failed,
     Missing,
     /// The service still has the revision that the caller knows.

@@ -4,7 +4,7 @@
 //! own in `registry.keyring`, and one in a shared database seals nothing, because its nodes would
 //! have different keys. A key of its own still opens values after `encryption.keyring` is set.
 //!
-//! A secret that no key opens is empty for readers, so that it is no credential, and keeps its sealed
+//! A secret that no key opens is empty for readers, so that it cannot be a credential, and keeps its sealed
 //! text in the store until it is replaced or its entry is deleted.
 
 use std::collections::BTreeMap;

@@ -411,7 +411,7 @@ pub(super) async fn read(
     let language = Language::wanted(request.uri(), request.headers());
     let ReadCall { message, function, keys } = call;
     let caller = request_caller(&request);
-    let owner = TokenOwner::of_call(function);
+    let owner = TokenOwner::from_call(function);
     let token = owner.map(|owner| (owner, api.dialect.token_reader(&caller)));
     let viewer = {
         let state = api.registry().state();

@@ -15,7 +15,7 @@ pub(super) enum TokenOwner {
 
 impl TokenOwner {
     /// Returns the owner for the name of a call; `None` if the call returns no token.
-    pub(super) fn of_call(function: &str) -> Option<Self> {
+    pub(super) fn from_call(function: &str) -> Option<Self> {
         match function {
             "DescribeUserToken" => Some(Self::User),
             "DescribeUserGroupToken" => Some(Self::Group),

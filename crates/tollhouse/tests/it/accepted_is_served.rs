@@ -317,7 +317,7 @@ fn every_accepted_object_serves_or_its_answer_names_the_problem() {
 fn a_warning_goes_once_its_reason_has_gone() {
     let gateway = gateway().without_resources().start();
     let address = ClosedPort::new().address();
-    let broken = json!({ "service_name": "a", "discovery_type": "eureka" });
+    let broken = json!({ "service_name": "a", "discovery_type": "zookeeper" });
     assert!(gateway.admin("PUT", "/upstreams/1", &broken).field("x-tollhouse-warning").is_some());
     let answer = gateway.admin("PUT", "/upstreams/1", &upstream([address]));
     assert_eq!((answer.status(), answer.field("x-tollhouse-warning")), (200, None));

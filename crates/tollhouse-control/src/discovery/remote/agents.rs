@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tollhouse_config::bootstrap::ConsulRegistry;
 
 use super::catalogue::{Catalogue, RemoteInstance, ServiceName};
-use super::each::{Instances, Read, read_on};
+use super::each::{Read, read_on};
 use super::http::{Answer, Basic, Call, Calls};
 
 /// Number of services up to which each has a blocking query. An agent admits 200 connections of a
@@ -97,7 +97,7 @@ async fn read<Q: Questions>(
     let Agents { settings, polls, .. } = questions.agents();
     let fetch_interval = settings.access.fetch_interval;
     let Some(target) = questions.target(name) else {
-        return Ok(Read { instances: Some(Instances(None)), pause: fetch_interval });
+        return Ok(Read { instances: None, pause: fetch_interval });
     };
     let wait = settings.wait.filter(|_| catalogue.service_count() <= BLOCKING_MAX);
     let _turn = match wait {
@@ -120,7 +120,7 @@ async fn read<Q: Questions>(
     // An index that goes back is that of another or a restored server.
     *index = if next < *index { 0 } else { next };
     let pause = if wait.is_some() && next > 0 { REST } else { fetch_interval };
-    Ok(Read { instances: Some(Instances(instances)), pause })
+    Ok(Read { instances, pause })
 }
 
 /// A query, blocking if it has an index and a wait.

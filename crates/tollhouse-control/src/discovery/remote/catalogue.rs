@@ -69,7 +69,7 @@ struct Reading {
 }
 
 impl ServiceName {
-    fn of(discovery: &Discovery) -> Self {
+    fn from_discovery(discovery: &Discovery) -> Self {
         let Discovery { namespace, group, service, .. } = discovery;
         let (namespace, group) = (namespace.clone(), group.clone());
         Self { namespace, group, service: service.clone() }
@@ -83,7 +83,7 @@ impl Catalogue {
 
     /// Follows the service of the upstream `key`.
     pub(super) fn follow(&self, key: &str, discovery: &Discovery) {
-        let name = ServiceName::of(discovery);
+        let name = ServiceName::from_discovery(discovery);
         let mut state = self.state();
         state.services.entry(name.clone()).or_default();
         let before = state.followed.insert(key.to_owned(), name.clone());
@@ -211,7 +211,7 @@ impl ServiceSource for Catalogue {
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup {
         let state = self.state();
-        let Some(service) = state.services.get(&ServiceName::of(service)) else {
+        let Some(service) = state.services.get(&ServiceName::from_discovery(service)) else {
             return ServiceLookup::Pending;
         };
         let Some(reading) = &service.reading else {
@@ -247,7 +247,7 @@ impl ServiceSource for Catalogue {
 
     fn failure(&self, service: &Discovery) -> Option<SourceFailure> {
         let state = self.state();
-        let service = state.services.get(&ServiceName::of(service))?;
+        let service = state.services.get(&ServiceName::from_discovery(service))?;
         let (reason, since) = service.failure.as_ref()?;
         let (reason, age) = (reason.clone(), since.elapsed());
         Some(SourceFailure { reason, age, keeps_nodes: service.reading.is_some() })
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_last_instances() {
         let catalogue = Catalogue::default();
-        let name = ServiceName::of(&orders());
+        let name = ServiceName::from_discovery(&orders());
         catalogue.put(&name, Some(vec![instance(1)]));
-        assert_eq!(read(&catalogue, None).0, ServiceLookup::Pending, "nobody follows it");
+        assert_eq!(read(&catalogue, None).0, ServiceLookup::Pending, "it is not followed yet");
         catalogue.follow("routes/1", &orders());
         catalogue.fail(&name, "gone");
         assert_eq!(read(&catalogue, None).0, ServiceLookup::Failed);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::catalogue::{Catalogue, ServiceName};
+use super::catalogue::{Catalogue, RemoteInstance, ServiceName};
 
 /// Longest pause after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -57,9 +57,7 @@ pub(crate) async fn read_on<R>(
         let pause = match read(&name).await {
             Ok(Read { instances, pause }) => {
                 failures = 0;
-                if let Some(instances) = instances {
-                    catalogue.put(&name, instances.0);
-                }
+                catalogue.put(&name, instances);
                 pause
             }
             Err(reason) => {
@@ -74,11 +72,8 @@ pub(crate) async fn read_on<R>(
 
 /// Result of a reading.
 pub(crate) struct Read {
-    /// What the registry says about the service; `None` if nothing has changed.
-    pub(crate) instances: Option<Instances>,
+    /// Instances of the service; `None` if the registry has no such service.
+    pub(crate) instances: Option<Vec<RemoteInstance>>,
     /// Pause until the next reading.
     pub(crate) pause: Duration,
 }
-
-/// Instances of a service; `None` if the registry has no such service.
-pub(crate) struct Instances(pub(crate) Option<Vec<super::catalogue::RemoteInstance>>);

@@ -120,7 +120,7 @@ impl Calls {
     /// says so.
     ///
     /// # Errors
-    /// The reason, with the server's address, if there is no answer with the status 200.
+    /// The reason, with the server's address, if the answer is missing or has another status than 200.
     pub(crate) async fn send(&mut self, call: Call<'_>, basic: Basic) -> Result<Answer, String> {
         let result = self.try_send(call, basic).await;
         result.map_err(|reason| self.failed(&reason))

@@ -56,7 +56,7 @@ pub enum SourceState {
     Pending,
     /// The registry cannot be read; nodes of an earlier reading serve.
     Stale,
-    /// The registry cannot be read, and there are no nodes.
+    /// The registry cannot be read, and no nodes serve.
     Failed,
 }
 

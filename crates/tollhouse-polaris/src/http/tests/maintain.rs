@@ -123,7 +123,7 @@ async fn check_connections() {
     }
     let others = json!([{"protocol": "service-grpc", "host": "10.0.0.1"}]);
     assert_eq!(server.post(path, &others).await.status, 200);
-    assert_eq!(count().await["Total"], 2, "the address of nobody");
+    assert_eq!(count().await["Total"], 2, "no client has this address");
     let all = json!([{"protocol": "service-grpc", "host": "127.0.0.1"}]);
     assert_eq!(server.post(path, &all).await.status, 200);
     assert!(until_closed(first).await && until_closed(third).await);

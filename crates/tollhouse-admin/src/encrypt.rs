@@ -6,12 +6,18 @@ use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::{Certainty, SSL_FIELDS, Unopened};
 use tollhouse_model::{Id, Kind};
 use tollhouse_plugin::sealing::{self, ObjectRef, PrivateKeys};
+use tollhouse_registry::Registry;
+use tollhouse_registry::identity::Principal;
 use tollhouse_store::Entry;
 
+use crate::auth;
+use crate::call::Call;
+use crate::config_files;
 use crate::context::Parts;
-use crate::options::Role;
+use crate::options::{Options, Role};
 use crate::reply::Reply;
 use crate::scripts;
+use crate::session::KeyHolder;
 
 /// Returns kind and id of the object at a path; `None` if the path is not that of an object.
 fn object_at(path: &str) -> Option<(Kind, Id)> {
@@ -87,6 +93,22 @@ pub(crate) struct Author<'a> {
     pub(crate) role: Role,
     /// The object that is replaced, as it is stored.
     pub(crate) before: Option<&'a Entry>,
+    /// The user or group that calls, and the registry with its policies; `None` for callers whose
+    /// rights follow from the role alone.
+    pub(crate) person: Option<(Principal, &'a Registry)>,
+}
+
+impl<'a> Author<'a> {
+    /// Returns the author of a write by this call that replaces `before`.
+    pub(crate) fn new(options: &'a Options, call: &Call, before: Option<&'a Entry>) -> Self {
+        let person = match (auth::holder(options, call), &options.people) {
+            (Ok(Some(KeyHolder::Person(person))), Some(registry)) => {
+                Some((person.principal, registry))
+            }
+            _ => None,
+        };
+        Self { role: auth::caller_role(options, call), before, person }
+    }
 }
 
 /// Opens the sealed values in an object that a caller writes. A caller who may not see secrets gets
@@ -102,11 +124,17 @@ pub(crate) fn open_written(
     author: &Author<'_>,
     parts: &Parts,
 ) -> Result<(), Reply> {
-    scripts::check_author(value, author)?;
+    check_author(value, author)?;
     if let Some(text) = refused_value(path, value, author, parts) {
         return Err(Reply::bad(text));
     }
     open_stored(path, value, parts)
+}
+
+/// Refuses scripts, and references to files, that the author may not write.
+pub(crate) fn check_author(value: &Value, author: &Author<'_>) -> Result<(), Reply> {
+    scripts::check_author(value, author)?;
+    config_files::check_author(value, author)
 }
 
 /// Returns the reason why a sealed value in a written object is not accepted; `None` if all are.

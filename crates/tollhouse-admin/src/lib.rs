@@ -15,6 +15,7 @@ mod body;
 mod call;
 mod certificates;
 mod chronicle;
+mod config_files;
 mod console;
 mod context;
 mod crud;

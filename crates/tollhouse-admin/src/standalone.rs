@@ -21,13 +21,12 @@ use crate::chronicle;
 use crate::context::Admin;
 use crate::crud::way_of;
 use crate::document::{CurrentDocument, DIGEST, Document};
-use crate::encrypt::Author;
+use crate::encrypt::{self, Author};
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::object::Fields;
 use crate::options::Role;
 use crate::problems;
 use crate::reply::Reply;
-use crate::scripts;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
@@ -97,9 +96,9 @@ impl Request<'_> {
         if self.current.lock().as_ref().is_some_and(|document| document.digest == digest) {
             return Ok(Reply::empty(StatusCode::NO_CONTENT));
         }
-        let role = auth::caller_role(&self.admin.parts.options, self.call);
         let whole = Value::Object(fields);
-        scripts::check_author(&whole, &Author { role, before: None })?;
+        let author = Author::new(&self.admin.parts.options, self.call, None);
+        encrypt::check_author(&whole, &author)?;
         let Value::Object(fields) = whole else { return Err(Reply::bad("not an object")) };
         if let Some(fault) = validate::check(self.admin, &fields, Extent::First).await.pop() {
             return Err(Reply::bad(fault.error));

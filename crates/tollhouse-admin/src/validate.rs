@@ -12,9 +12,10 @@ use tollhouse_model::schema;
 
 use crate::body;
 use crate::call::Call;
+use crate::config_files;
 use crate::console::validation;
 use crate::context::Admin;
-use crate::encrypt;
+use crate::encrypt::{self, Author};
 use crate::foreseen;
 use crate::index::facts::Facts;
 use crate::index::{Contents, Revisions};
@@ -65,6 +66,9 @@ pub(crate) enum Extent {
 
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     let document = read_document(call, body)?;
+    // Faults may quote the contents of files.
+    let author = Author::new(&admin.parts.options, call, None);
+    document.values().try_for_each(|list| config_files::check_author(list, &author))?;
     let faults = check(admin, &document, Extent::All).await;
     if faults.is_empty() {
         let warnings = warnings(admin, document).await?;

@@ -15,6 +15,7 @@ use tollhouse_model::upstream::KeepalivePool;
 mod admin_keys;
 mod check;
 mod database;
+mod discovery;
 mod keys;
 mod layers;
 mod load;
@@ -37,6 +38,10 @@ mod unix;
 
 pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
+pub use discovery::{
+    ConsulKvRegistry, ConsulRegistry, DiscoveryRegistries, EurekaRegistry, KubernetesRegistry,
+    KubernetesToken, NacosRegistry, RegistryServer, RegistryServers,
+};
 pub use load::{Loaded, Source};
 pub use location::HostLocation;
 pub use parts::{
@@ -77,6 +82,8 @@ pub struct Bootstrap {
     pub acme: Acme,
     /// The registry of services and instances.
     pub registry: Registry,
+    /// Registries outside of this process, for upstreams with a `discovery_type`.
+    pub discovery: DiscoveryRegistries,
     /// Declarative file with objects, watched for changes.
     pub resources: Option<PathBuf>,
     pub access_log: AccessLog,
@@ -159,6 +166,7 @@ impl Default for Bootstrap {
             store: Store::default(),
             acme: Acme::default(),
             registry: Registry::default(),
+            discovery: DiscoveryRegistries::default(),
             resources: None,
             access_log: AccessLog::in_folder(&data_dir),
             log_files: LogFiles::in_folder(&data_dir),

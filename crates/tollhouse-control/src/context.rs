@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tollhouse_admin::AuditSink;
 use tollhouse_config::Bootstrap;
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
@@ -16,6 +17,7 @@ use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, PluginParts, endpoints};
+use crate::registry::CallObservers;
 use crate::registry::database::SharedDatabase;
 use crate::resources::drivers::Drivers;
 use crate::resources::serving::Serving;
@@ -31,7 +33,7 @@ pub struct ControlContext {
     /// The bootstrap file, with command line settings.
     pub bootstrap: Arc<Bootstrap>,
     pub identity: Arc<Identity>,
-    /// Audit log of the Admin API.
+    /// Audit log of the Admin API, and of reads of the registry's tokens.
     pub audit: Arc<Audit>,
     pub metrics: Arc<Metrics>,
     /// Addresses that listeners are bound to, with the ports that the system chose for port 0.
@@ -56,6 +58,12 @@ pub struct ControlContext {
 }
 
 impl ControlContext {
+    /// Returns the observers of calls to the registry.
+    pub fn registry_observers(&self) -> CallObservers {
+        let audit: Arc<dyn AuditSink> = Arc::<Audit>::clone(&self.audit);
+        CallObservers { tracer: self.spans.tracer(), audit: Some(audit) }
+    }
+
     /// Returns the state of a process without a configuration in service. Its data folder must
     /// exist.
     ///

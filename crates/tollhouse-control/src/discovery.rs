@@ -6,17 +6,24 @@
 //! worker's next request uses them. Sources of registered instances share [`service_nodes`], which
 //! selects the instances that serve and reports the result.
 
+mod consul;
+mod consul_kv;
 mod dns;
+mod eureka;
+mod kubernetes;
+mod nacos;
 mod registry;
+mod remote;
 mod service_nodes;
 
 use std::sync::Arc;
 
 use tollhouse_config::Bootstrap;
+use tollhouse_model::Problem;
 use tollhouse_model::upstream::DiscoverySource;
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
-use self::service_nodes::UpstreamReport;
+pub use self::service_nodes::{SourceState, UpstreamReport};
 use crate::console::bound::BoundAddresses;
 
 /// A source of nodes. Each file of this folder implements it for its type `Source`.
@@ -33,6 +40,12 @@ pub trait NodeSource: Send + Sync {
 
     /// Stops following the service of the upstream `key`, if it is followed.
     fn leave(&self, key: &str);
+
+    /// Returns the keys of followed upstreams that have no nodes because the bootstrap file lacks their
+    /// registry.
+    fn unconfigured(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns the state of the followed upstreams, for the control API. Called only if the row of
     /// the source has `is_reported`.
@@ -100,6 +113,20 @@ impl NodeSources {
         }
     }
 
+    /// Returns the problems of upstreams whose registry is not configured.
+    pub fn problems(&self) -> Vec<Problem> {
+        let problems = DiscoverySource::ALL.iter().flat_map(|source| {
+            self.get(*source).unconfigured().into_iter().map(|key| {
+                let reason = format!("{} is not configured", source.origin());
+                let name = source.name();
+                Problem::warning(key, reason).with_hint(format!(
+                    "requests are answered 503; set discovery.{name} in the bootstrap file and restart"
+                ))
+            })
+        });
+        problems.collect()
+    }
+
     /// Returns the state of all upstreams of a source.
     pub fn report(&self, source: DiscoverySource, detail: Detail) -> Vec<UpstreamReport> {
         self.get(source).report(detail)
@@ -143,11 +170,30 @@ mod tests {
             let upstream = upstream.expect("it is good");
             let state = UpstreamState::build(&upstream, "routes/1", None, &resolver);
             sources.change_upstreams(&[UpstreamChange::to(&state)]);
+            assert_eq!(sources.problems(), [], "{conf}");
             // Lets the runtime drop tasks that were aborted.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let reports = sources.report(DiscoverySource::Registry, Detail::Counts);
             assert_eq!((reports.len(), resolver.names_in_use()), (in_registry, in_dns), "{conf}");
         }
         sources.change_upstreams(&[UpstreamChange::gone("routes/1")]);
+    }
+
+    #[tokio::test]
+    async fn an_upstream_whose_registry_is_not_configured_has_a_problem_until_it_changes() {
+        let settings = ResolverSettings::default();
+        let resolver = Resolver::with_source(Arc::new(NoNames), settings, Handle::current());
+        let (bootstrap, bound) = (Bootstrap::default(), Arc::default());
+        let sources = NodeSources::open(&SourceSettings { bootstrap: &bootstrap, bound: &bound });
+        let conf = json!({"discovery_type": "eureka", "service_name": "a"});
+        let upstream = Upstream::parse(None, &conf, "").0.expect("it is good");
+        let state = UpstreamState::build(&upstream, "routes/1", None, &resolver);
+        sources.change_upstreams(&[UpstreamChange::to(&state)]);
+        let problems = sources.problems();
+        let text = problems.first().map(ToString::to_string).expect("a problem");
+        assert!(text.starts_with("routes/1: Eureka is not configured"), "{text}");
+        assert!(text.contains("set discovery.eureka"), "{text}");
+        sources.change_upstreams(&[UpstreamChange::gone("routes/1")]);
+        assert_eq!(sources.problems(), []);
     }
 }

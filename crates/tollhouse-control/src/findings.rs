@@ -6,6 +6,7 @@
 
 mod changes;
 mod clock;
+mod discovery;
 mod finding;
 mod handshakes;
 mod limits;
@@ -187,6 +188,7 @@ impl Watcher {
         self.clock.find(now_ms, &mut findings);
         self.limits.find(metrics, now_ms, &mut findings);
         process::find(&self.cx, now_ms, &mut findings);
+        discovery::find(&self.cx.serving.drivers.sources, &mut findings);
         self.losses.find(self.cx.metrics_page.lost_log_entries(), now_ms, &mut findings);
         if let Some(registry) = self.cx.metrics_page.registry().registry() {
             self.registry.find(&registry.state_full(), &mut findings);

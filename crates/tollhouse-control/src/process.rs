@@ -381,8 +381,8 @@ async fn start_registry(
     let may_be_missing =
         registry::is_shared(&cx.bootstrap) || (is_first && !registry::is_asked_for(&cx.bootstrap));
     let database = &cx.registry_database;
-    let tracer = cx.spans.tracer();
-    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover, tracer).await {
+    let observers = cx.registry_observers();
+    match registry::start(&cx.bootstrap, &cx.descriptors, database, takeover, observers).await {
         Err(error) if may_be_missing || (is_first && is_of_the_disk(&error)) => {
             Ok((None, Some(format!("{error:#}"))))
         }

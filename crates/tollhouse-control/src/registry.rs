@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tokio::sync::watch;
-use tollhouse_admin::{ChangeQueue, RegistryListeners, RegistryPart};
+use tollhouse_admin::{AuditSink, ChangeQueue, RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
@@ -40,7 +40,7 @@ use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
-use crate::registry::dialect::{NotedChanges, PolarisDialect};
+use crate::registry::dialect::{AuditedReads, NotedChanges, PolarisDialect};
 use crate::registry::metrics::{LastMinute, Sources};
 pub use crate::registry::sealing::keyring_path;
 use crate::registry::secrets::RegistrySecrets;
@@ -110,6 +110,15 @@ pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.registry_grpc.is_empty() || !bootstrap.listen.registry_http.is_empty()
 }
 
+/// Observers of calls to the registry.
+#[derive(Default)]
+pub struct CallObservers {
+    /// Tracing of gRPC calls, if it is on.
+    pub tracer: Option<Arc<Tracer>>,
+    /// Audit log for reads of tokens.
+    pub audit: Option<Arc<dyn AuditSink>>,
+}
+
 /// Starts the registry; returns `None` if both listeners are off.
 ///
 /// # Errors
@@ -119,9 +128,10 @@ pub async fn start(
     descriptors: &Descriptors,
     database: &SharedDatabase,
     takeover: Takeover,
-    tracer: Option<Arc<Tracer>>,
+    observers: CallObservers,
 ) -> anyhow::Result<Option<RunningRegistry>> {
     let Takeover { predecessor, sockets } = takeover;
+    let CallObservers { tracer, audit } = observers;
     if !is_wanted(bootstrap) {
         return Ok(None);
     }
@@ -153,6 +163,9 @@ pub async fn start(
     // Only the Admin API takes rows out of the queue.
     if !bootstrap.listen.admin.is_empty() {
         dialect = dialect.with_changes(Arc::new(NotedChanges(changes.clone())));
+    }
+    if let Some(audit) = audit {
+        dialect = dialect.with_token_reads(Arc::new(AuditedReads(audit)));
     }
     let of_admin = Arc::new(PolarisDialect { api: api_of_admin(&dialect, &access, &capacity) });
     let mut running = RunningRegistry {
@@ -473,7 +486,8 @@ mod tests {
         bootstrap.listen.registry_http = any_port;
         let descriptors = Descriptors::share(1_024, &bootstrap);
         let database = SharedDatabase::named("test");
-        let running = start(&bootstrap, &descriptors, &database, Takeover::none(), None).await;
+        let observers = CallObservers::default();
+        let running = start(&bootstrap, &descriptors, &database, Takeover::none(), observers).await;
         running.expect("it starts").expect("it is asked for")
     }
 
@@ -550,9 +564,14 @@ mod tests {
 
         async fn start(&self) -> anyhow::Result<RunningRegistry> {
             let descriptors = Descriptors::share(1_024, &self.bootstrap);
-            let running =
-                start(&self.bootstrap, &descriptors, &self.database, Takeover::none(), None)
-                    .await?;
+            let running = start(
+                &self.bootstrap,
+                &descriptors,
+                &self.database,
+                Takeover::none(),
+                CallObservers::default(),
+            )
+            .await?;
             Ok(running.expect("it is asked for"))
         }
     }

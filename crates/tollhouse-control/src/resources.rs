@@ -56,6 +56,8 @@ pub struct Resources {
     dangling: Dangling,
     /// Secret managers, and their current problems.
     secret_managers: (Arc<SecretManagers>, Vec<Problem>),
+    /// Problems of upstreams whose registry is not configured.
+    unconfigured: Vec<Problem>,
     /// Expiry of certificates, with the compiler's version of it.
     certificates: (Arc<CertificateEnds>, u64),
     /// Limits log lines about problems of single changes.
@@ -108,6 +110,7 @@ impl Resources {
             known: KnownObjects::default(),
             dangling: Dangling::default(),
             secret_managers: (secret_managers, Vec::new()),
+            unconfigured: Vec::new(),
             certificates: (certificates, 0),
             new_problems: LogLimit::new(Duration::from_secs(1)),
         }
@@ -337,7 +340,10 @@ impl Resources {
         let version =
             (self.compiler.problems_version(), self.dangling.version(), managers.version());
         let version = Some(version);
-        if self.listed.version != version {
+        let unconfigured = self.drivers.sources.problems();
+        let is_same = unconfigured == self.unconfigured;
+        self.unconfigured = unconfigured;
+        if self.listed.version != version || !is_same {
             self.secret_managers.1 = managers.problems();
             let problems = problems_to_json(self.all_problems());
             self.listed = ProblemList { version, problems };
@@ -357,7 +363,7 @@ impl Resources {
         let of_shenyu = self.compiler.shenyu_problems().iter();
         let dangling = self.dangling.problems();
         let all = self.document_problems.iter().chain(of_objects).chain(of_shenyu);
-        all.chain(dangling).chain(&self.secret_managers.1)
+        all.chain(dangling).chain(&self.secret_managers.1).chain(&self.unconfigured)
     }
 }
 

@@ -26,7 +26,7 @@ use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_proxy::Change;
 use tollhouse_registry::config::ConfigFileKey;
 
-use self::files::Files;
+use self::files::{Files, Unfollowed};
 use self::vault::{Fields, NoFields};
 
 /// Age at which a value is refreshed. APISIX refreshes every five minutes.
@@ -75,6 +75,8 @@ struct State {
     referring: BTreeMap<(Kind, Id), Referring>,
     changed: BTreeSet<Place>,
     gone: BTreeSet<Place>,
+    /// Files whose releases are not followed.
+    unfollowed: Option<Unfollowed>,
     version: u64,
 }
 
@@ -255,7 +257,7 @@ impl SecretManagers {
         changes
     }
 
-    /// Returns the fetch errors, as one problem per path.
+    /// Returns the fetch errors, as one problem per path, and one about files that are not followed.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state();
         let problems = state.cache.iter().filter_map(|((manager, id, path), entry)| {
@@ -274,7 +276,7 @@ impl SecretManagers {
                 ),
             })
         });
-        problems.collect()
+        problems.chain(state.unfollowed.as_ref().map(Unfollowed::problem)).collect()
     }
 
     /// Returns the counter that rises when the problems change.

@@ -14,6 +14,7 @@ mod limiter;
 mod meter;
 mod operator_changes;
 pub(crate) mod rights;
+mod token_reads;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,12 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tollhouse_registry::{Refusal, Registry, State};
 
-pub use config::value::config_value;
+pub use config::value::ConfigDocument;
 pub use discover::HealthFilter;
 pub(crate) use instances::id_of as instance_id_of;
 use meter::Meter;
 pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
 pub use operator_changes::{ChangeSink, OperatorChange};
+pub use token_reads::{TokenRead, TokenReads};
 
 use crate::access::{Access, Identity};
 use crate::answer::Answer;
@@ -53,6 +55,8 @@ pub struct Dialect {
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
     /// Destination of records of changes by operators.
     changes: Option<Arc<dyn ChangeSink>>,
+    /// Destination of notes of calls that return tokens.
+    token_reads: Option<Arc<dyn TokenReads>>,
 }
 
 /// Door of the process through which an operator calls.
@@ -105,8 +109,8 @@ impl Dialect {
     pub fn new(registry: Registry, access: Arc<Access>) -> Self {
         let meter: Arc<Meter> = Arc::default();
         let meters = Arc::new(Mutex::new(vec![Arc::clone(&meter)]));
-        let (limiter, locations) = Default::default();
-        Self { registry, access, limiter, locations, meter, meters, changes: None }
+        let (limiter, locations, changes, token_reads) = Default::default();
+        Self { registry, access, limiter, locations, meter, meters, changes, token_reads }
     }
 
     /// Adds the locations of hosts.

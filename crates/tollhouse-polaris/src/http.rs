@@ -20,6 +20,7 @@ mod reply;
 mod route;
 mod routes;
 mod server_log;
+mod token_path;
 mod websites;
 
 pub use capacity::Capacity;

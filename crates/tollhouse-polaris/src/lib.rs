@@ -30,7 +30,7 @@ pub mod wire;
 
 pub use access::{Access, Account, Gate, is_password};
 pub use code::Code;
-pub use dialect::config_value;
+pub use dialect::ConfigDocument;
 pub use locations::{Locations, NetworkLocation};
 pub use refusal::detail_of;
 pub use schema::{DESCRIPTOR_SET, descriptors};

@@ -24,7 +24,7 @@ pub(super) struct JavaProgram {
 /// Services with ShenYu's client for Spring MVC, in the two newest versions in Maven's registry
 /// that differ in how they log in and register; servers for comparisons and calls; and a suite of
 /// calls.
-pub(super) const PROGRAMS: [JavaProgram; 6] = [
+pub(super) const PROGRAMS: [JavaProgram; 7] = [
     JavaProgram {
         name: "shenyu-springmvc-2.5.0",
         source: CLIENT,
@@ -65,6 +65,14 @@ pub(super) const PROGRAMS: [JavaProgram; 6] = [
         property: "-Dkafka.version=4.1.1",
         options: "",
         reason: "Kafka's own broker, to write records to",
+    },
+    JavaProgram {
+        name: "eureka-server-2025.0.0",
+        source: "crates/tollhouse/tests/interop/eureka-server",
+        classes: &["Registry"],
+        property: "-Dcloud.version=2025.0.0",
+        options: "",
+        reason: "Eureka's own server, to read instances from",
     },
     JavaProgram {
         name: "grpc-java",

@@ -55,7 +55,7 @@ const FIELDS: Layer['fields'] = {
   labels: LABELS,
   nodes: { title: ['Nodes', '节点'], help: ['Servers that requests are sent to. A weight of 0 takes a node out.', '请求发往的服务器。权重为 0 时不再接收请求。'], as: 'nodes' },
   service_name: { title: ['Service', '服务名'], help: ['A DNS name, or namespace/service of the registry.', 'DNS 名称，或注册中心的 命名空间/服务。'], placeholder: 'default/orders' },
-  discovery_type: { title: ['Found by', '发现方式'], choices: { registry: ['Tollhouse registry', 'Tollhouse 注册中心'], dns: ['DNS', 'DNS'], polaris: ['Polaris registry', 'Polaris 注册中心'] } },
+  discovery_type: { title: ['Found by', '发现方式'], choices: { registry: ['Tollhouse registry', 'Tollhouse 注册中心'], dns: ['DNS', 'DNS'], consul: ['Consul', 'Consul'], consul_kv: ['Consul keys', 'Consul 键值'], nacos: ['Nacos', 'Nacos'], eureka: ['Eureka', 'Eureka'], kubernetes: ['Kubernetes', 'Kubernetes'], polaris: ['Polaris registry', 'Polaris 注册中心'] } },
   discovery_args: {
     title: ['Only these instances', '仅限这些实例'],
     layer: plain({ metadata: { title: ['Metadata', '元数据'] }, version: { title: ['Version', '版本'] }, namespace_id: { title: ['Namespace', '命名空间'] }, group_name: { title: ['Group', '分组'] } }),

@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 use tollhouse_model::schema::{self, Fault, Schema};
 
-use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
@@ -48,8 +47,7 @@ pub(super) async fn answer(
     let username = value.get("username").and_then(Value::as_str).filter(|_| own);
     let path = format!("{}/{}", resource.name, username.unwrap_or(id));
     let before = admin.parts.store.get(&admin.key_of(&path)).await?;
-    let role = auth::caller_role(&admin.parts.options, call);
-    let author = Author { role, before: before.as_ref() };
+    let author = Author::new(&admin.parts.options, call, before.as_ref());
     encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
     let contents = admin.index.contents();
     let references = ReferenceCheck::On;

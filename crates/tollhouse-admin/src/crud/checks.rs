@@ -77,14 +77,13 @@ pub(super) fn value_of_answer(
     value
 }
 
-/// Returns the author of a write that replaces `before`: the caller's role, and the replaced
-/// object.
+/// Returns the author of a write that replaces `before`.
 pub(super) fn author<'a>(
-    admin: &Admin,
+    admin: &'a Admin,
     request: &Request<'_>,
     before: Option<&'a Entry>,
 ) -> Author<'a> {
-    Author { role: auth::caller_role(&admin.parts.options, request.call), before }
+    Author::new(&admin.parts.options, request.call, before)
 }
 
 /// Returns the value to store. Secrets are sealed; an unchanged secret keeps its sealed text.

@@ -19,7 +19,6 @@ use crate::context::Admin;
 use crate::encrypt::{self, Author};
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
-use crate::scripts;
 
 /// Choice between undoing a change and only checking whether that is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +145,7 @@ fn restored(
     let Restored { path, stored, author } = previous;
     let mut value: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    scripts::check_author(&value, author)?;
+    encrypt::check_author(&value, author)?;
     encrypt::open_stored(path, &mut value, &admin.parts)?;
     super::checks::check_parent(admin, request)?;
     let guards = validate(admin, request.resource, path, &value)?;

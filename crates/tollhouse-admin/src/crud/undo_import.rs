@@ -9,15 +9,12 @@ use tollhouse_model::change_row::ChangeRow;
 
 use super::many::{self, NewObject, Step};
 use super::undo::{Change, Undoing};
-use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt::{self, Author};
 use crate::index::Contents;
-use crate::options::Role;
 use crate::reply::Reply;
 use crate::resource;
-use crate::scripts;
 
 /// Maximum number of objects that a refusal names; it also contains the number of the others.
 const NAMED_MAX: usize = 5;
@@ -33,8 +30,7 @@ pub(super) async fn run(
     undoing: Undoing,
 ) -> Result<Reply, Reply> {
     admin.index.catch_up().await?;
-    let role = auth::caller_role(&admin.parts.options, call);
-    let steps = steps(admin, role, change).await?;
+    let steps = steps(admin, call, change).await?;
     let prospect = many::prospect(admin, &steps).await;
     check(admin, &steps, &prospect)?;
     let row = many::row(admin, call, &steps, Some(change.name));
@@ -46,7 +42,7 @@ pub(super) async fn run(
     Ok(Reply::json(StatusCode::OK, &json!({ "revision": revision.0 })))
 }
 
-async fn steps(admin: &Admin, role: Role, change: &Change<'_>) -> Result<Vec<Step>, Reply> {
+async fn steps(admin: &Admin, call: &Call, change: &Change<'_>) -> Result<Vec<Step>, Reply> {
     let row: &ChangeRow = change.row;
     let before: BTreeMap<&str, &str> =
         row.below.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -64,7 +60,7 @@ async fn steps(admin: &Admin, role: Role, change: &Change<'_>) -> Result<Vec<Ste
         if !is_as_left {
             changed.push(path.clone());
         }
-        let author = Author { role, before: entry.as_ref() };
+        let author = Author::new(&admin.parts.options, call, entry.as_ref());
         let after = before.get(&*path).map(|stored| restored(admin, &path, stored, &author));
         let after = after.transpose()?;
         steps.extend(Step::new(&path, entry, after));
@@ -89,7 +85,7 @@ fn restored(
 ) -> Result<NewObject, Reply> {
     let mut plain: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    scripts::check_author(&plain, author)?;
+    encrypt::check_author(&plain, author)?;
     encrypt::open_stored(path, &mut plain, &admin.parts)?;
     Ok(NewObject { plain, stored: stored.to_owned() })
 }

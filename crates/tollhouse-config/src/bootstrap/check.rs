@@ -35,6 +35,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_own_secrets(bootstrap, problems);
     super::reach::check(bootstrap, problems);
     super::store::check(bootstrap, problems);
+    super::discovery::check(&bootstrap.discovery, problems);
     check_registry_store(&bootstrap.registry.store, problems);
     check_addresses(bootstrap, problems);
     if !bootstrap.listen.shenyu.is_empty()

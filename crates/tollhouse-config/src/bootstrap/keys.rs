@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Bootstrap;
 use super::admin_keys::NamedKeys;
+use super::discovery::RegistryTable;
 use super::location::HostLocations;
 use super::shape::{
     Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch,
@@ -417,6 +418,13 @@ keys! {
          `registry.store.redis_master` is set. If the Redis fails, no data is lost.";
     registry.store.redis_master: OptionalText,
         "Name of the master that the sentinels in `registry.store.redis` monitor.";
+    discovery: RegistryTable,
+        "Registries outside of this process from which upstreams with that `discovery_type` get their nodes, with the \
+         keys of APISIX's `config.yaml`: `consul` (`servers`, `token`, `fetch_interval`, `keepalive`, `weight`, \
+         `timeout`, `skip_services`), `consul_kv` (as `consul`, `prefix`, `skip_keys`), `nacos` (`host`, `prefix`, \
+         `fetch_interval`, `weight`, `timeout`, `access_key`, `secret_key`), `eureka` (`host`, `prefix`, \
+         `fetch_interval`, `weight`, `timeout`) and `kubernetes` (`service`, `client`, `default_weight`). `ca` names \
+         CA certificates of the servers, PEM. A text `$env://NAME` is the environment variable of this name.";
     encryption.keyring: Keys,
         "Keys that encrypt secrets in the store: the first seals, all open. By default one is \
          generated on the first start and stored in `data_dir/keyring`.";

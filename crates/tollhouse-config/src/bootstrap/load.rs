@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
 
 use super::keys::{KEYS, Key, find};
-use super::{AccessLog, Bootstrap, LogFiles, check, layers, otel};
+use super::{AccessLog, Bootstrap, LogFiles, check, discovery, layers, otel};
 use crate::substitute::{Environment, substitute};
 use crate::{file, yaml};
 
@@ -88,6 +88,9 @@ impl Bootstrap {
         let mut value = yaml::parse(text.unwrap_or_default()).map_err(only)?;
         let mut resolver = Resolver::new();
         substitute(&mut value, "", environment, &mut resolver.problems);
+        if let Some(registries) = value.get_mut("discovery") {
+            discovery::resolve(registries, environment, &mut resolver.problems);
+        }
         // Variables of OpenTelemetry fill in what the file leaves out.
         let variables = otel::layer(environment);
         let values = variables.iter().map(|it| (it.key, it.value.clone())).collect();

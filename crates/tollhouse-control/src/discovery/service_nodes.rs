@@ -18,7 +18,7 @@ use tollhouse_model::upstream::Discovery;
 use tollhouse_upstream::UpstreamState;
 
 pub use self::reach::Reach;
-pub use self::report::UpstreamReport;
+pub use self::report::{SourceState, UpstreamReport};
 pub use self::select::InstanceFacts;
 use self::select::{Ages, Selection, SelectionResult};
 
@@ -35,10 +35,32 @@ pub trait ServiceSource: Send + Sync {
 
     /// Returns the counter of published states; it changes when services must be read again.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Returns the reason why a service cannot be read now, if it cannot.
+    fn failure(&self, _: &Discovery) -> Option<SourceFailure> {
+        None
+    }
 }
+
+/// Failure of a source to read a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFailure {
+    pub reason: String,
+    /// Time since the first failure in a row.
+    pub age: Duration,
+    /// Whether instances of an earlier reading stay in use.
+    pub keeps_nodes: bool,
+}
+
+/// Protection threshold of services whose unhealthy instances never serve.
+pub const NEVER_PROTECTED: f64 = f64::NEG_INFINITY;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
+    /// The service was not read yet.
+    Pending,
+    /// The service could not be read, and was never read before.
+    Failed,
     Missing,
     /// The service still has the revision that the caller knows.
     Unchanged,
@@ -47,7 +69,7 @@ pub enum ServiceLookup {
         /// Revision that changes with every change of the instances.
         revision: u128,
         /// Threshold of the fraction of healthy instances, from 0 to 1: at or below it, unhealthy
-        /// instances serve too.
+        /// instances serve too. [`NEVER_PROTECTED`] is below any.
         protect_threshold: f64,
     },
 }
@@ -86,6 +108,7 @@ struct FollowedUpstream {
 /// Result of the last reading of a service.
 #[derive(Debug, Clone, PartialEq)]
 enum Reading {
+    Failed,
     Missing,
     Service { revision: u128, selected: SelectionResult },
 }
@@ -93,7 +116,7 @@ enum Reading {
 impl Reading {
     fn revision(&self) -> Option<u128> {
         match self {
-            Reading::Missing => None,
+            Reading::Failed | Reading::Missing => None,
             Reading::Service { revision, .. } => Some(*revision),
         }
     }
@@ -188,7 +211,12 @@ impl ServiceNodes {
         let mut selection = Selection::new(&entry.service, ages, &self.reach);
         let lookup = services.read(&entry.service, known, &mut |facts| selection.take(facts));
         let reading = match lookup {
-            ServiceLookup::Unchanged => return,
+            ServiceLookup::Unchanged | ServiceLookup::Pending => return,
+            ServiceLookup::Failed if entry.reading == Some(Reading::Failed) => return,
+            ServiceLookup::Failed => {
+                entry.state.publish_nodes(Vec::new());
+                Reading::Failed
+            }
             ServiceLookup::Missing if entry.reading == Some(Reading::Missing) => return,
             ServiceLookup::Missing => {
                 entry.state.publish_nodes(Vec::new());
@@ -200,7 +228,7 @@ impl ServiceNodes {
                 Reading::Service { revision, selected }
             }
         };
-        report::log_turn(entry, &reading);
+        report::log_turn(entry, &reading, services.failure(&entry.service).as_ref());
         entry.reading = Some(reading);
     }
 

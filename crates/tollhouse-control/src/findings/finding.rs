@@ -30,6 +30,8 @@ pub enum Kind {
     PartDown,
     /// The store is read late or not at all, so that older objects are in service.
     StoreBehind,
+    /// A registry outside of this process, from which upstreams get their nodes, cannot be read.
+    SourceFailing,
     /// A node fails the requests that are sent to it.
     NodeFailing,
     /// An upstream has no node, or a service no healthy instance.
@@ -68,6 +70,7 @@ impl Kind {
         match self {
             Self::PartDown => "part_down",
             Self::StoreBehind => "store_behind",
+            Self::SourceFailing => "source_failing",
             Self::NodeFailing => "node_failing",
             Self::ServiceEmpty => "service_empty",
             Self::NodeUnhealthy => "node_unhealthy",

@@ -324,12 +324,12 @@ impl ExclusiveParts {
         if self.registry.is_some() {
             return Ok(());
         }
-        let ControlContext { bootstrap, descriptors, registry_database, spans, .. } = &self.cx;
+        let ControlContext { bootstrap, descriptors, registry_database, .. } = &self.cx;
         let sockets = self.registry_sockets.duplicate();
         let takeover = Takeover { sockets, ..Takeover::none() };
-        let tracer = spans.tracer();
+        let observers = self.cx.registry_observers();
         let started =
-            registry::start(bootstrap, descriptors, registry_database, takeover, tracer).await;
+            registry::start(bootstrap, descriptors, registry_database, takeover, observers).await;
         // Keeps the sockets only while a successor still has the store open, so that clients'
         // connections queue meanwhile.
         if !started.as_ref().is_err_and(is_in_use) {

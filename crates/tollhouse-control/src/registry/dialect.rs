@@ -1,18 +1,22 @@
 //! Polaris-specific conversions for the Admin API.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use serde_json::Value;
 use tollhouse_admin::{
-    ChangeQueue, DialectAnswer, DialectCall, DialectCaller, DialectFuture, RegistryDialect,
+    AuditDeed, AuditEvent, AuditSink, ChangeQueue, DialectAnswer, DialectCall, DialectCaller,
+    DialectFuture, RegistryDialect,
 };
 use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
 use tollhouse_polaris::descriptors;
-use tollhouse_polaris::dialect::{ChangeSink, Entrance, Operator, OperatorChange};
+use tollhouse_polaris::dialect::{
+    ChangeSink, Entrance, Operator, OperatorChange, TokenRead, TokenReads,
+};
 use tollhouse_polaris::json;
 use tollhouse_polaris::registration::computed_id;
 use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
@@ -63,6 +67,24 @@ impl ChangeSink for NotedChanges {
             was_to_end: false,
             is_cut: false,
             undoes: None,
+        });
+    }
+}
+
+/// Passes reads of tokens to the audit log.
+pub struct AuditedReads(pub Arc<dyn AuditSink>);
+
+impl TokenReads for AuditedReads {
+    fn keep(&self, read: TokenRead) {
+        let TokenRead { actor, peer, path } = read;
+        self.0.keep(&AuditEvent {
+            deed: AuditDeed::Reveal,
+            actor,
+            peer: peer.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+            method: Method::GET.to_string(),
+            path: format!("/{path}/token"),
+            status: StatusCode::OK.as_u16(),
+            revision: None,
         });
     }
 }

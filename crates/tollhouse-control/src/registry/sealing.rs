@@ -2,16 +2,20 @@
 //!
 //! The key is that of `encryption.keyring`. Without it, a registry in the data folder has a key of its
 //! own in `registry.keyring`, and one in a shared database seals nothing, because its nodes would
-//! have different keys.
+//! have different keys. A key of its own still opens values after `encryption.keyring` is set.
+//!
+//! A secret that no key opens is empty for readers, so that it cannot be a credential, and keeps its sealed
+//! text in the store until it is replaced or its entry is deleted.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use tollhouse_config::Bootstrap;
 use tollhouse_model::encryption::{Form, Keyring, Opened};
-use tollhouse_store::{Entry, Listing, Store};
+use tollhouse_store::{Entry, Listing, Operation, Store};
 
 use super::is_shared;
 use crate::secrets::sealing_store::{EntrySealing, SealingStore};
@@ -33,26 +37,35 @@ const SECRETS: [Secret; 7] = [
     ("/config-history/", &["tags", "internal-datakey"]),
 ];
 
-#[derive(Debug)]
-struct RegistrySealing(Keyring);
+/// Number of entries that are read at once in the check of a store.
+const PAGE_ENTRIES: usize = 1_024;
+
+struct RegistrySealing {
+    /// Keys; `None` seals nothing.
+    keyring: Option<Keyring>,
+    /// Sealed text by key of the entry, of the secrets that no key opens. The registry holds these
+    /// entries in memory anyway, within `registry.memory_max`.
+    unopened: Mutex<BTreeMap<Box<str>, Box<str>>>,
+}
 
 /// Returns the store with its secrets sealed, if there is a key for them.
 ///
 /// # Errors
-/// If the key cannot be read, or is missing although values are sealed.
+/// If the key cannot be read, or no key opens a sealed value, unless `encryption.allow_lost_keys`
+/// is set.
 pub(super) async fn seal(
     store: Arc<dyn Store>,
     bootstrap: &Bootstrap,
 ) -> anyhow::Result<Arc<dyn Store>> {
-    let keyring = match keyring_if_any(bootstrap)? {
-        Some(keyring) => keyring,
-        None if is_shared(bootstrap) => return Ok(store),
-        None => {
-            if !bootstrap.encryption.allow_lost_keys {
-                refuse_lost(store.as_ref(), bootstrap).await?;
-            }
-            crate::secrets::make_keyring(&keyring_path(bootstrap))?
+    let known = keyring_if_any(bootstrap)?;
+    if !bootstrap.encryption.allow_lost_keys {
+        check_store(store.as_ref(), &RegistrySealing::new(known.clone()), bootstrap).await?;
+    }
+    let keyring = match known {
+        None if !is_shared(bootstrap) => {
+            Some(crate::secrets::make_keyring(&keyring_path(bootstrap))?)
         }
+        known => known,
     };
     Ok(Arc::new(SealingStore::new(store, Arc::new(RegistrySealing::new(keyring)))))
 }
@@ -60,25 +73,25 @@ pub(super) async fn seal(
 /// Opens the secrets in a listing that was read directly.
 ///
 /// # Errors
-/// If the key cannot be read.
+/// For the reasons of [`open_entries`].
 pub(super) fn open_listing(mut listing: Listing, bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
-    if let Some(keyring) = keyring_if_any(bootstrap)? {
-        let sealing = RegistrySealing::new(keyring);
-        listing.entries = listing.entries.into_iter().map(|entry| sealing.open(entry)).collect();
-    }
+    listing.entries = open_entries(listing.entries, bootstrap)?;
     Ok(listing)
 }
 
 /// Opens the secrets in entries that were read directly.
 ///
 /// # Errors
-/// If the key cannot be read.
+/// If the key cannot be read, or no key opens a sealed value, unless `encryption.allow_lost_keys`
+/// is set.
 pub(super) fn open_entries(
     entries: Vec<Entry>,
     bootstrap: &Bootstrap,
 ) -> anyhow::Result<Vec<Entry>> {
-    let Some(keyring) = keyring_if_any(bootstrap)? else { return Ok(entries) };
-    let sealing = RegistrySealing::new(keyring);
+    let sealing = RegistrySealing::new(keyring_if_any(bootstrap)?);
+    if !bootstrap.encryption.allow_lost_keys {
+        check_entries(&entries, &sealing, bootstrap)?;
+    }
     Ok(entries.into_iter().map(|entry| sealing.open(entry)).collect())
 }
 
@@ -87,32 +100,77 @@ pub fn keyring_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join(FILE)
 }
 
+/// Returns all known keys: the configured ones, then the registry's own.
 fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> {
-    match configured_keyring(bootstrap)? {
-        Some(keyring) => Ok(Some(keyring)),
-        None if is_shared(bootstrap) => Ok(None),
-        None => open_keyring(&keyring_path(bootstrap)),
+    let configured = configured_keyring(bootstrap)?;
+    if is_shared(bootstrap) {
+        return Ok(configured);
+    }
+    let own = open_keyring(&keyring_path(bootstrap))?;
+    match (configured, own) {
+        (Some(configured), Some(own)) => {
+            let keys = configured.expose().chain(own.expose()).map(str::to_owned);
+            let all = Keyring::new(keys);
+            let path = keyring_path(bootstrap);
+            all.with_context(|| format!("encryption.keyring together with {}", path.display()))
+                .map(Some)
+        }
+        (configured, own) => Ok(configured.or(own)),
     }
 }
 
-/// Refuses a store with sealed values, whose key is missing.
-async fn refuse_lost(store: &dyn Store, bootstrap: &Bootstrap) -> anyhow::Result<()> {
-    for (prefix, path) in SECRETS {
-        let listing = store.list(prefix).await.context("the registry's store cannot be read")?;
-        let is_sealed = |entry: &Entry| {
-            let value = serde_json::from_slice::<Value>(&entry.value).ok();
-            value.as_ref().and_then(|value| text_at(value, path)).is_some_and(Keyring::is_marked)
-        };
-        if let Some(entry) = listing.entries.iter().find(|entry| is_sealed(entry)) {
-            bail!(
-                "{} is missing, but {} is sealed with it; put a copy of it back, or set \
-                 encryption.allow_lost_keys to go on without these secrets",
-                keyring_path(bootstrap).display(),
-                entry.key
-            );
+/// Refuses a store with a sealed value that no key opens.
+async fn check_store(
+    store: &dyn Store,
+    sealing: &RegistrySealing,
+    bootstrap: &Bootstrap,
+) -> anyhow::Result<()> {
+    for (prefix, _) in SECRETS {
+        let mut after = String::new();
+        loop {
+            let page = store.list_page(prefix, &after, PAGE_ENTRIES).await;
+            let page = page.context("the registry's store cannot be read")?;
+            check_entries(&page.entries, sealing, bootstrap)?;
+            match page.entries.last() {
+                Some(last) if page.entries.len() == PAGE_ENTRIES => after = last.key.to_string(),
+                _ => break,
+            }
         }
     }
     Ok(())
+}
+
+fn check_entries(
+    entries: &[Entry],
+    sealing: &RegistrySealing,
+    bootstrap: &Bootstrap,
+) -> anyhow::Result<()> {
+    let Some(entry) = entries.iter().find(|entry| sealing.is_unopened(entry)) else {
+        return Ok(());
+    };
+    let (key, path) = (&entry.key, keyring_path(bootstrap));
+    let (path, go_on) = (
+        path.display(),
+        "or set encryption.allow_lost_keys to go on without the secrets that no key opens",
+    );
+    match (is_shared(bootstrap), &sealing.keyring) {
+        (true, None) => bail!(
+            "{key} of the shared registry is sealed, but encryption.keyring is not set; set it to \
+             the keyring of the other nodes, {go_on}"
+        ),
+        (false, None) => bail!(
+            "{path} is missing, but {key} is sealed; put a copy of it back, or the key with which it \
+             was sealed into encryption.keyring, {go_on}"
+        ),
+        (true, Some(_)) => bail!(
+            "no key of encryption.keyring opens {key} of the shared registry; set it to the keyring \
+             of the other nodes, or append the key with which they seal, {go_on}"
+        ),
+        (false, Some(_)) => bail!(
+            "no key of encryption.keyring or {path} opens {key}; put a copy of the former {path} \
+             back, or append the key with which it was sealed to encryption.keyring, {go_on}"
+        ),
+    }
 }
 
 fn secret_of(key: &str) -> Option<&'static [&'static str]> {
@@ -129,8 +187,30 @@ fn slot_at<'v>(value: &'v mut Value, path: &[&str]) -> Option<&'v mut Value> {
 
 impl RegistrySealing {
     /// APISIX's form is of no use here, because its nodes read no registry.
-    fn new(keyring: Keyring) -> Self {
-        Self(keyring.with_form(Form::Marked))
+    fn new(keyring: Option<Keyring>) -> Self {
+        let keyring = keyring.map(|keyring| keyring.with_form(Form::Marked));
+        Self { keyring, unopened: Mutex::default() }
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Box<str>>> {
+        // A panic cannot leave the map inconsistent.
+        self.unopened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an entry has a sealed secret that no key opens.
+    fn is_unopened(&self, entry: &Entry) -> bool {
+        let Some(path) = secret_of(&entry.key) else { return false };
+        let Ok(value) = serde_json::from_slice::<Value>(&entry.value) else { return false };
+        let marked = text_at(&value, path).filter(|text| Keyring::is_marked(text));
+        marked.is_some_and(|text| self.plain(text, &entry.key).is_none())
+    }
+
+    /// Returns the plain text of a sealed secret; `None` if no key opens it.
+    fn plain(&self, sealed: &str, key: &str) -> Option<String> {
+        self.keyring.as_ref().and_then(|keyring| match keyring.open(sealed, key) {
+            Opened::Current(plain) | Opened::Stale(plain) => Some(plain),
+            Opened::Plain | Opened::Unopened(_) => None,
+        })
     }
 }
 
@@ -138,8 +218,11 @@ impl EntrySealing for RegistrySealing {
     fn seal(&self, key: &str, object: &str) -> Option<String> {
         let path = secret_of(key)?;
         let mut value: Value = serde_json::from_str(object).ok()?;
-        let text = text_at(&value, path).filter(|text| !text.is_empty())?;
-        let sealed = self.0.seal(text, key);
+        let text = text_at(&value, path)?;
+        let sealed = match text {
+            "" => self.unopened().get(key)?.to_string(),
+            text => self.keyring.as_ref()?.seal(text, key),
+        };
         *slot_at(&mut value, path)? = sealed.into();
         Some(value.to_string())
     }
@@ -147,14 +230,20 @@ impl EntrySealing for RegistrySealing {
     fn open(&self, mut entry: Entry) -> Entry {
         let Some(path) = secret_of(&entry.key) else { return entry };
         let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { return entry };
-        let Some(text) = text_at(&value, path).filter(|text| Keyring::is_marked(text)) else {
-            return entry;
-        };
-        let plain = match self.0.open(text, &entry.key) {
-            Opened::Current(plain) | Opened::Stale(plain) => plain,
-            Opened::Plain => return entry,
-            Opened::Unopened(_) => {
+        let marked = text_at(&value, path).filter(|text| Keyring::is_marked(text));
+        let plain = marked.map(|sealed| (sealed, self.plain(sealed, &entry.key)));
+        let plain = match plain {
+            None => {
+                self.unopened().remove(&entry.key);
+                return entry;
+            }
+            Some((_, Some(plain))) => {
+                self.unopened().remove(&entry.key);
+                plain
+            }
+            Some((sealed, None)) => {
                 tracing::warn!(key = &*entry.key, "no key opens a secret of the registry");
+                self.unopened().insert(entry.key.clone(), sealed.into());
                 // An empty text, because the sealed one would be a secret that is known.
                 String::new()
             }
@@ -165,58 +254,39 @@ impl EntrySealing for RegistrySealing {
         entry.value = value.to_string().into();
         entry
     }
+
+    fn superseded(&self, operations: &[Operation]) -> Vec<Box<str>> {
+        let unopened = self.unopened();
+        if unopened.is_empty() {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        for operation in operations {
+            match operation {
+                Operation::Put { key, value, .. } if unopened.contains_key(key) => {
+                    let value = serde_json::from_slice::<Value>(value).ok();
+                    let text = secret_of(key)
+                        .and_then(|path| text_at(value.as_ref()?, path).map(str::is_empty));
+                    keys.extend((text == Some(false)).then(|| key.clone()));
+                }
+                Operation::Put { .. } => {}
+                Operation::Delete { key } => keys.push(key.clone()),
+                Operation::DeletePrefix { prefix } => {
+                    let below = unopened.keys().filter(|key| key.starts_with(&**prefix));
+                    keys.extend(below.cloned());
+                }
+            }
+        }
+        keys
+    }
+
+    fn forget(&self, keys: &[Box<str>]) {
+        let mut unopened = self.unopened();
+        for key in keys {
+            unopened.remove(key);
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use tollhouse_store::{Location, Transaction};
-
-    use super::*;
-
-    const KEY: &str = "/identities/user/u1";
-    const USER: &str = r#"{"head":{"id":"u1"},"token":{"is_enabled":true,"text":"hush"}}"#;
-
-    async fn stored(store: &dyn Store) -> String {
-        let entry = store.get(KEY).await.expect("readable").expect("stored");
-        String::from_utf8_lossy(&entry.value).into_owned()
-    }
-
-    #[tokio::test]
-    async fn tokens_and_data_keys_are_sealed_in_the_store_only() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
-        let inner = tollhouse_store::open(&Location::Memory).expect("memory");
-        let store = seal(Arc::clone(&inner), &bootstrap).await.expect("a key is made");
-        let file = r#"{"tags":{"internal-datakey":"hush","env":"x"}}"#;
-        let put = Transaction::new()
-            .put(KEY, USER)
-            .put("/config-files/ns#g#f", file)
-            .put("/instances/i", r#"{"token":"open"}"#);
-        store.commit(put).await.expect("written");
-        for entry in inner.list("/").await.expect("readable").entries {
-            assert!(!String::from_utf8_lossy(&entry.value).contains("hush"), "{}", entry.key);
-        }
-        let again = seal(Arc::clone(&inner), &bootstrap).await.expect("the key is read");
-        assert_eq!(stored(again.as_ref()).await, USER);
-        let listing = open_listing(inner.list("/").await.expect("readable"), &bootstrap);
-        let opened = listing.expect("the key is read").entries;
-        let shown = |entry: &Entry| String::from_utf8_lossy(&entry.value).contains("hush");
-        assert_eq!(opened.iter().filter(|entry| shown(entry)).count(), 2);
-    }
-
-    #[tokio::test]
-    async fn a_store_whose_key_is_missing_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut bootstrap =
-            Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
-        let inner = tollhouse_store::open(&Location::Memory).expect("memory");
-        let store = seal(Arc::clone(&inner), &bootstrap).await.expect("a key is made");
-        store.commit(Transaction::new().put(KEY, USER)).await.expect("written");
-        std::fs::remove_file(folder.path().join(FILE)).expect("the key");
-        let refused = seal(Arc::clone(&inner), &bootstrap).await.err().expect("refused");
-        assert!(refused.to_string().contains("registry.keyring is missing"), "{refused}");
-        bootstrap.encryption.allow_lost_keys = true;
-        let store = seal(Arc::clone(&inner), &bootstrap).await.expect("allowed");
-        assert!(stored(store.as_ref()).await.contains(r#""text":"""#));
-    }
-}
+mod tests;

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use tollhouse_model::Problem;
 use tollhouse_model::secret::SecretRef;
-use tollhouse_polaris::config_value;
+use tollhouse_polaris::ConfigDocument;
 use tollhouse_registry::config::{ConfigFileKey, ConfigRelease};
 use tollhouse_registry::limits::CONFIG_WATCHED_FILES_MAX;
 use tollhouse_registry::{ConfigWatch, Registry, Revision};
@@ -20,6 +21,40 @@ use super::{Place, RETRY_TIME, SecretManagers};
 pub(super) struct Files {
     registry: Mutex<Option<Registry>>,
     named: Notify,
+    documents: Mutex<Documents>,
+}
+
+/// Documents by file, each with the revision of its release, so that an object with many references
+/// to a file parses it once.
+#[derive(Default)]
+struct Documents {
+    by_file: BTreeMap<ConfigFileKey, (Revision, Arc<ConfigDocument>)>,
+    content_bytes: usize,
+}
+
+/// Maximum size of the contents of all cached documents. A parsed document takes about ten times its
+/// content.
+const DOCUMENTS_BYTES_MAX: usize = 4 << 20;
+
+/// Files that objects name beyond those that are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unfollowed {
+    files: usize,
+    example: ConfigFileKey,
+}
+
+impl Unfollowed {
+    pub(super) fn problem(&self) -> Problem {
+        let Self { files, example } = self;
+        let reason = format!(
+            "objects name {} configuration files, of which {CONFIG_WATCHED_FILES_MAX} are followed: \
+             new releases of {files} of them, such as {example}, have no effect",
+            files + CONFIG_WATCHED_FILES_MAX
+        );
+        Problem::warning("secrets", reason).with_hint(
+            "refer to values in fewer files; an object reads its files anew when it is written",
+        )
+    }
 }
 
 /// Name of this process in the list of clients that watch a file.
@@ -37,12 +72,44 @@ pub(super) fn key_of(reference: &SecretRef) -> Option<ConfigFileKey> {
 impl Files {
     /// Returns the content of a file that is in force for all clients, or a value in it.
     pub(super) fn value(&self, file: &ConfigFileKey, key: Option<&str>) -> Option<String> {
+        self.document(file)?.value(key)
+    }
+
+    fn document(&self, file: &ConfigFileKey) -> Option<Arc<ConfigDocument>> {
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        config_value(&*active(&registry, file)?, key)
+        let release = active(&registry, file)?;
+        let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+        documents.get(file, &release)
     }
 
     pub(super) fn note_named(&self) {
         self.named.notify_one();
+    }
+}
+
+impl Documents {
+    fn get(
+        &mut self,
+        file: &ConfigFileKey,
+        release: &ConfigRelease,
+    ) -> Option<Arc<ConfigDocument>> {
+        if let Some((revision, document)) = self.by_file.get(file) {
+            if *revision == release.revision {
+                return Some(Arc::clone(document));
+            }
+            self.content_bytes -= document.content_bytes();
+            self.by_file.remove(file);
+        }
+        let document = Arc::new(ConfigDocument::open(release)?);
+        let bytes = document.content_bytes();
+        if self.content_bytes + bytes > DOCUMENTS_BYTES_MAX {
+            *self = Self::default();
+        }
+        if bytes <= DOCUMENTS_BYTES_MAX {
+            self.content_bytes += bytes;
+            self.by_file.insert(file.clone(), (release.revision, Arc::clone(&document)));
+        }
+        Some(document)
     }
 }
 
@@ -81,22 +148,26 @@ impl SecretManagers {
         }
     }
 
-    /// Returns the files that objects name, as many as one watch takes.
+    /// Returns the files that objects name, as many as one watch takes. Notes the others for
+    /// [`SecretManagers::problems`].
     fn named_files(&self) -> BTreeSet<ConfigFileKey> {
-        let state = self.state();
+        let mut state = self.state();
         let places = state.referring.values().flat_map(|object| &object.places);
         let files = places.filter_map(|place| match place {
             Place::File(file) => Some(file.clone()),
             Place::Secret(_) => None,
         });
         let mut files: BTreeSet<_> = files.collect();
-        if files.len() > CONFIG_WATCHED_FILES_MAX {
-            tracing::warn!(
-                files = files.len(),
-                max = CONFIG_WATCHED_FILES_MAX,
-                "objects name more configuration files than are followed"
-            );
-            files = files.into_iter().take(CONFIG_WATCHED_FILES_MAX).collect();
+        let first_beyond = files.iter().nth(CONFIG_WATCHED_FILES_MAX).cloned();
+        let unfollowed =
+            first_beyond.as_ref().map_or_else(BTreeSet::new, |first| files.split_off(first));
+        let unfollowed =
+            first_beyond.map(|example| Unfollowed { files: unfollowed.len(), example });
+        if state.unfollowed != unfollowed {
+            state.unfollowed = unfollowed;
+            state.version += 1;
+            drop(state);
+            self.changed.notify_one();
         }
         files
     }
@@ -213,5 +284,43 @@ mod tests {
         submit(&registry, ConfigCommand::DeleteFile(ConfigFileKey::new("ns", "g", "app.yaml")))
             .await;
         assert_eq!((changes(&managers).await, value(&managers)), (2, None), "deleted, then added");
+    }
+
+    #[tokio::test]
+    async fn a_release_is_parsed_once_for_all_references() {
+        let registry = registry().await;
+        let files = Files::default();
+        *files.registry.lock().expect("not poisoned") = Some(registry.clone());
+        let key = ConfigFileKey::new("ns", "g", "app.yaml");
+        publish(&registry, "jack: {key: one}\n").await;
+        let first = files.document(&key).expect("released");
+        assert!(Arc::ptr_eq(&first, &files.document(&key).expect("released")));
+        publish(&registry, "jack: {key: two}\n").await;
+        assert_eq!(files.value(&key, Some("jack.key")).as_deref(), Some("two"));
+        assert!(!Arc::ptr_eq(&first, &files.document(&key).expect("released")));
+        let bytes = files.documents.lock().expect("not poisoned").content_bytes;
+        assert_eq!(bytes, first.content_bytes(), "the former document is dropped");
+    }
+
+    #[tokio::test]
+    async fn files_beyond_the_limit_of_a_watch_are_reported() {
+        let managers = SecretManagers::new(Box::new(EnvironmentSource::new(|_: &str| None)));
+        let name_files = |count: usize| {
+            let keys: Vec<String> = (0..count).map(|n| format!("$config://ns/g/{n:05}")).collect();
+            let (id, path) = (Id::new("1"), "routes/1".to_owned());
+            let value = Ok(json!({"plugins": {"x": keys}}));
+            managers.note(&Change::Upsert { kind: Kind::Route, id, value, path });
+            managers.named_files().len()
+        };
+        assert_eq!(name_files(CONFIG_WATCHED_FILES_MAX), CONFIG_WATCHED_FILES_MAX);
+        assert!(managers.problems().is_empty());
+        let version = managers.version();
+        assert_eq!(name_files(CONFIG_WATCHED_FILES_MAX + 2), CONFIG_WATCHED_FILES_MAX);
+        let problems = managers.problems();
+        let text = problems.first().map(ToString::to_string).expect("a problem");
+        assert!(text.contains("new releases of 2 of them, such as ns/g/04096,"), "{text}");
+        assert!(managers.version() > version);
+        name_files(1);
+        assert!(managers.problems().is_empty());
     }
 }

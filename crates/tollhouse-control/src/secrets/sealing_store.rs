@@ -16,6 +16,15 @@ pub trait EntrySealing: Send + Sync {
 
     /// Returns the entry with its secrets in plain text. Secrets that no key opens are logged.
     fn open(&self, entry: Entry) -> Entry;
+
+    /// Returns the keys of secrets that no key opens, and that these operations, not yet sealed,
+    /// replace or delete.
+    fn superseded(&self, _: &[Operation]) -> Vec<Box<str>> {
+        Vec::new()
+    }
+
+    /// Forgets the sealed texts of these keys, because they are no longer stored.
+    fn forget(&self, _: &[Box<str>]) {}
 }
 
 /// A store with transparent encryption of secrets. Clones share the store.
@@ -76,12 +85,15 @@ impl Store for SealingStore {
     }
 
     fn commit(&self, mut transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        let superseded = self.sealing.superseded(&transaction.operations);
         let operations = transaction.operations.into_iter();
         transaction.operations = operations.map(|it| self.sealed(it)).collect();
-        Box::pin(async {
+        Box::pin(async move {
             let mut committed = self.store.commit(transaction).await?;
             let previous = committed.previous.into_iter();
             committed.previous = previous.map(|it| it.map(|entry| self.opened(entry))).collect();
+            // After the previous entries, whose secrets are noted when no key opens them.
+            self.sealing.forget(&superseded);
             Ok(committed)
         })
     }
@@ -119,7 +131,10 @@ impl DecryptingWatch {
         let WatchEvent::Commit(mut changes) = event else { return event };
         let open = |event| match event {
             Event::Put(entry) => Event::Put(self.sealing.open(entry)),
-            event @ Event::Delete { .. } => event,
+            Event::Delete { key, revision } => {
+                self.sealing.forget(std::slice::from_ref(&key));
+                Event::Delete { key, revision }
+            }
         };
         changes.events = changes.events.into_iter().map(open).collect();
         WatchEvent::Commit(changes)

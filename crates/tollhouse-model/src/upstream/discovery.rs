@@ -24,6 +24,9 @@ pub struct Discovery {
     pub source: DiscoverySource,
     /// Namespace of the service; empty for sources without namespaces.
     pub namespace: String,
+    /// Group of the service within its namespace; empty for the default and for sources without
+    /// groups.
+    pub group: String,
     /// Name of the service; for DNS with the port for records that have none: `app.example:8080`.
     pub service: String,
     /// Metadata pairs that an instance must have; every pair is required.
@@ -38,6 +41,7 @@ impl Discovery {
         Self {
             source,
             namespace: namespace.to_owned(),
+            group: String::new(),
             service: service.to_owned(),
             metadata: BTreeMap::new(),
             version: None,
@@ -47,10 +51,12 @@ impl Discovery {
 
 impl fmt::Display for Discovery {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            return out.write_str(&self.service);
+        for part in [&self.namespace, &self.group] {
+            if !part.is_empty() {
+                write!(out, "{part}/")?;
+            }
         }
-        write!(out, "{}/{}", self.namespace, self.service)
+        out.write_str(&self.service)
     }
 }
 
@@ -58,6 +64,7 @@ impl fmt::Display for Discovery {
 #[derive(Default)]
 struct Arguments<'v> {
     namespace: Option<&'v str>,
+    group: Option<&'v str>,
     metadata: BTreeMap<String, String>,
     version: Option<String>,
 }
@@ -79,8 +86,9 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery
     let (namespace, service) = reader.in_field("service_name", |reader| {
         (source.facts().read_name)(reader, name, arguments.namespace)
     })?;
-    let Arguments { metadata, version, .. } = arguments;
-    Some(Discovery { metadata, version, ..Discovery::new(source, namespace, service) })
+    let Arguments { group, metadata, version, .. } = arguments;
+    let group = group.unwrap_or_default().to_owned();
+    Some(Discovery { group, metadata, version, ..Discovery::new(source, namespace, service) })
 }
 
 /// Returns the source named in `discovery_type`; `None` if it is unknown or missing.
@@ -135,15 +143,21 @@ fn read_arguments<'v>(
                 Some(())
             });
         }
-        let namespace = match fields.get("namespace_id") {
-            Some(_) => Some(reader.optional(fields, "namespace_id", |reader, value| {
-                let name = reader.text(value)?;
-                service_name::name_is_good(reader, name, NAMESPACE_CHARS_MAX).then_some(name)
-            })?),
-            None => None,
+        let mut name_in = |field| match fields.get(field) {
+            Some(_) => reader
+                .optional(fields, field, |reader, value| {
+                    let name = reader.text(value)?;
+                    service_name::name_is_good(reader, name, NAMESPACE_CHARS_MAX).then_some(name)
+                })
+                .map(Some),
+            None => Some(None),
         };
+        let takes_group = !source.facts().ignored.iter().any(|(name, _)| *name == "group_name");
+        let namespace = name_in("namespace_id")?;
+        let group = if takes_group { name_in("group_name")? } else { None };
         Some(Arguments {
             namespace,
+            group,
             metadata: reader.optional(fields, "metadata", read_metadata).unwrap_or_default(),
             version: reader
                 .optional(fields, "version", |reader, value| {

@@ -271,16 +271,17 @@ fn discovery_stands_in_for_nodes() {
     let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
     let dns = Discovery::new(DiscoverySource::Dns, "", "a.b:8080");
     assert_eq!(upstream.discovery, Some(dns));
-    let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
+    let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "zookeeper"}));
     let upstream = upstream.expect("it is there, without nodes");
     assert!(upstream.nodes.is_empty() && upstream.discovery.is_none(), "{upstream:?}");
     assert_eq!(
         problems.to_string(),
-        "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
-         \"nacos\"); requests are answered 503; the kinds are dns and registry (also spelt polaris)"
+        "upstreams[0].discovery_type: discovery type \"zookeeper\" does not exist here (got \
+         \"zookeeper\"); requests are answered 503; the kinds are dns, registry (also spelt polaris), \
+         consul, consul_kv, nacos, eureka and kubernetes"
     );
     for (kind, expected) in [
-        ("nacos", "the arguments belong to a known discovery_type"),
+        ("zookeeper", "the arguments belong to a known discovery_type"),
         ("dns", "discovery by dns takes no arguments"),
     ] {
         let arguments = json!({"namespace_id": "prod"});
@@ -557,5 +558,26 @@ fn fields_that_apisix_lets_pass_are_warnings() {
         let found = problems_with(extra);
         assert!(found.contains("no effect"), "{found}");
         assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn a_service_of_kubernetes_has_a_namespace_and_a_port() {
+    for (name, expected) in [
+        ("shop/orders:http", Some(("shop", "orders:http"))),
+        ("shop/orders:8080", Some(("shop", "orders:8080"))),
+        ("shop/orders", None),
+        ("orders:http", None),
+        ("one/shop/orders:http", None),
+        ("shop/orders:", None),
+        ("shop/:80", None),
+        ("/orders:80", None),
+    ] {
+        let upstream = json!({"discovery_type": "kubernetes", "service_name": name});
+        let discovery = parse(&upstream).0.and_then(|upstream| upstream.discovery);
+        let found = discovery.map(|it| (it.namespace, it.service));
+        let expected =
+            expected.map(|(namespace, service)| (namespace.to_owned(), service.to_owned()));
+        assert_eq!(found, expected, "{name}");
     }
 }

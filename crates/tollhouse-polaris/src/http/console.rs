@@ -21,6 +21,7 @@ use super::intake::{
 use super::language::Language;
 use super::query::Query;
 use super::reply::{BATCH_QUERY, BATCH_WRITE, RESPONSE, Reply};
+use super::token_path::TokenOwner;
 use crate::access::Door;
 use crate::code::Code;
 use crate::dialect::Caller;
@@ -410,6 +411,8 @@ pub(super) async fn read(
     let language = Language::wanted(request.uri(), request.headers());
     let ReadCall { message, function, keys } = call;
     let caller = request_caller(&request);
+    let owner = TokenOwner::from_call(function);
+    let token = owner.map(|owner| (owner, api.dialect.token_reader(&caller)));
     let viewer = {
         let state = api.registry().state();
         api.dialect.rights(&state, Door::Console, &caller).viewer(function)
@@ -424,7 +427,15 @@ pub(super) async fn read(
     let found = match query {
         Ok(query) => {
             let state = api.registry().state_full();
-            api.capacity.work(move || reply(&state, &query)).await.flatten()
+            let dialect = api.dialect.clone();
+            let answer = move || {
+                let reply = reply(&state, &query)?;
+                if let Some((owner, reader)) = token {
+                    dialect.note_token_read(reader, owner.path(&state, &query));
+                }
+                Ok(reply)
+            };
+            api.capacity.work(answer).await.flatten()
         }
         Err(failure) => Err(failure),
     };

@@ -9,7 +9,7 @@ mod records;
 
 use super::*;
 use crate::access::{Account, Gate};
-use crate::dialect::{Caller, ChangeSink, Dialect};
+use crate::dialect::{Caller, ChangeSink, Dialect, TokenReads};
 use crate::v1;
 use prost::Message;
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ struct Server {
     address: std::net::SocketAddr,
     dialect: Dialect,
     changes: Arc<records::Kept>,
+    token_reads: Arc<records::Reads>,
+    connections: crate::grpc::Connections,
     _stop: tokio::sync::watch::Sender<bool>,
 }
 
@@ -81,16 +83,20 @@ impl Server {
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let dialect = dialect.with_locations(crate::Locations::new(networks));
         let dialect = dialect.with_changes(Arc::clone(&changes) as Arc<dyn ChangeSink>);
+        let token_reads: Arc<records::Reads> = Arc::default();
+        let dialect = dialect.with_token_reads(Arc::clone(&token_reads) as Arc<dyn TokenReads>);
         let metrics = Arc::new(|| "up 1\n".to_owned());
         let api = HttpApi::new(dialect.clone(), access, metrics, Capacity::default());
         let api = api.with_hosts(HostNames::new(&["registry.example.org".to_owned()]));
         let api = api.with_log(Arc::new(maintain::TestLog::default()));
+        let connections = crate::grpc::Connections::default();
+        let api = api.with_connections(connections.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let listener = Listener { socket: listener, tls: None, limits: limits(1_000) };
         tokio::spawn(tollhouse_web::serve(listener, router(api), until_stopped(stopped)));
-        Self { address, dialect, changes, _stop: stop }
+        Self { address, dialect, changes, token_reads, connections, _stop: stop }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {

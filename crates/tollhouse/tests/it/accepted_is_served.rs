@@ -168,8 +168,8 @@ fn a_write_without_its_effect_is_refused_or_says_so() {
     let acl =
         json!({ "allow_labels": { "a": ["b"] }, "external_user_label_field": "$..([invalid" });
     let table = [
-        ("/upstreams/1", discovered("nacos"), Some("does not exist here")),
-        ("/upstreams/1", discovered("consul_kv"), Some("does not exist here")),
+        ("/upstreams/1", discovered("zookeeper"), Some("does not exist here")),
+        ("/upstreams/1", discovered("tars"), Some("does not exist here")),
         ("/upstreams/1", json!({ "nodes": node(), "scheme": "kafka" }), Some("is not served yet")),
         ("/upstreams/1", json!({ "nodes": node(), "checks": checked }), None),
         (
@@ -317,7 +317,7 @@ fn every_accepted_object_serves_or_its_answer_names_the_problem() {
 fn a_warning_goes_once_its_reason_has_gone() {
     let gateway = gateway().without_resources().start();
     let address = ClosedPort::new().address();
-    let broken = json!({ "service_name": "a", "discovery_type": "eureka" });
+    let broken = json!({ "service_name": "a", "discovery_type": "zookeeper" });
     assert!(gateway.admin("PUT", "/upstreams/1", &broken).field("x-tollhouse-warning").is_some());
     let answer = gateway.admin("PUT", "/upstreams/1", &upstream([address]));
     assert_eq!((answer.status(), answer.field("x-tollhouse-warning")), (200, None));

@@ -20,6 +20,7 @@ mod console_shell;
 mod control_api;
 mod departures;
 mod deployment;
+mod discovery_eureka;
 mod doctor;
 mod documents;
 mod etcd;

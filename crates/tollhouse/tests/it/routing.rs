@@ -340,7 +340,7 @@ fn a_body_that_was_looked_into_still_arrives_whole() {
 #[test]
 fn a_route_whose_discovery_is_not_here_lets_no_request_go_on_to_others() {
     let origin = Origin::named("a");
-    let elsewhere = json!({ "service_name": "orders", "discovery_type": "nacos" });
+    let elsewhere = json!({ "service_name": "orders", "discovery_type": "zookeeper" });
     let gateway = gateway()
         .resources(&json!({ "routes": [
             { "id": "elsewhere", "uri": "/orders", "upstream": elsewhere },

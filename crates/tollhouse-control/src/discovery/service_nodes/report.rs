@@ -2,9 +2,10 @@
 //! API.
 
 use serde::Serialize;
+use tollhouse_model::upstream::DiscoverySource;
 
 use super::select::{Counts, SelectionResult};
-use super::{FollowedUpstream, Reading, ServiceNodes};
+use super::{FollowedUpstream, Reading, ServiceNodes, SourceFailure};
 use crate::discovery::Detail;
 
 /// State of an upstream whose nodes come from a registry.
@@ -51,22 +52,53 @@ pub enum SourceState {
     Missing,
     /// The registry is not connected.
     Off,
+    /// The service was not read yet.
+    Pending,
+    /// The registry cannot be read; nodes of an earlier reading serve.
+    Stale,
+    /// The registry cannot be read, and no nodes serve.
+    Failed,
 }
 
 impl ServiceNodes {
     /// Returns the state of all followed upstreams.
     pub fn report(&self, detail: Detail) -> Vec<UpstreamReport> {
-        self.lock().values().map(|entry| report(entry, detail)).collect()
+        let services = self.services.borrow().clone();
+        let report = |entry: &FollowedUpstream| {
+            let source = match &services {
+                None => SourceStanding::Off,
+                Some(services) => match services.failure(&entry.service) {
+                    None => SourceStanding::Good,
+                    Some(failure) => SourceStanding::Failing(failure),
+                },
+            };
+            report(entry, source, detail)
+        };
+        self.lock().values().map(report).collect()
     }
 }
 
-fn report(entry: &FollowedUpstream, detail: Detail) -> UpstreamReport {
-    let (state, reason) = standing(entry, entry.reading.as_ref());
+/// State of the registry itself, as far as a service is concerned.
+enum SourceStanding {
+    Off,
+    Good,
+    Failing(SourceFailure),
+}
+
+fn report(entry: &FollowedUpstream, source: SourceStanding, detail: Detail) -> UpstreamReport {
+    let origin = entry.service.source.origin();
+    let (state, reason) = match (source, &entry.reading) {
+        (SourceStanding::Failing(failure), reading) => failing(origin, &failure, reading.as_ref()),
+        (SourceStanding::Good, None) => {
+            (SourceState::Pending, Some(format!("{origin} was not read yet")))
+        }
+        (SourceStanding::Off | SourceStanding::Good, reading) => standing(entry, reading.as_ref()),
+    };
     let (revision, counts, node_count) = match &entry.reading {
         Some(Reading::Service { revision, selected }) => {
             (Some(format!("{revision:032x}")), selected.counts, selected.nodes)
         }
-        Some(Reading::Missing) | None => (None, Counts::default(), 0),
+        Some(Reading::Failed | Reading::Missing) | None => (None, Counts::default(), 0),
     };
     let nodes = match detail {
         Detail::Counts => None,
@@ -101,7 +133,15 @@ fn nodes(entry: &FollowedUpstream) -> Vec<NodeReport> {
 fn standing(entry: &FollowedUpstream, reading: Option<&Reading>) -> (SourceState, Option<String>) {
     let (service, origin) = (&entry.service, entry.service.source.origin());
     match reading {
-        None => (SourceState::Off, Some(format!("{origin} is off in this process"))),
+        None if entry.service.source == DiscoverySource::Registry => {
+            (SourceState::Off, Some(format!("{origin} is off in this process")))
+        }
+        None => {
+            let name = entry.service.source.name();
+            let reason = format!("{origin} is not configured: set discovery.{name} and restart");
+            (SourceState::Off, Some(reason))
+        }
+        Some(Reading::Failed) => (SourceState::Failed, Some(format!("{origin} cannot be read"))),
         Some(Reading::Missing) => {
             (SourceState::Missing, Some(format!("{origin} has no service {service}")))
         }
@@ -121,9 +161,24 @@ fn standing(entry: &FollowedUpstream, reading: Option<&Reading>) -> (SourceState
     }
 }
 
+/// Returns the state of an upstream whose registry cannot be read.
+fn failing(
+    origin: &str,
+    failure: &SourceFailure,
+    reading: Option<&Reading>,
+) -> (SourceState, Option<String>) {
+    let SourceFailure { reason, age, keeps_nodes } = failure;
+    let age_s = age.as_secs();
+    let serves = matches!(reading, Some(Reading::Service { selected, .. }) if selected.nodes > 0);
+    let kept = if *keeps_nodes { "; what was read last stays in use" } else { "" };
+    let reason = format!("{origin} cannot be read for {age_s} s: {reason}{kept}");
+    (if serves { SourceState::Stale } else { SourceState::Failed }, Some(reason))
+}
+
 fn why_empty(selected: &SelectionResult) -> String {
     let counts = selected.counts;
-    let Counts { total, filtered_out, isolated, weightless, unreachable, forbidden, .. } = counts;
+    let Counts { total, filtered_out, isolated, weightless, unreachable, .. } = counts;
+    let Counts { forbidden, unhealthy, .. } = counts;
     if total == 0 {
         return "the service has no instance".to_owned();
     }
@@ -135,6 +190,7 @@ fn why_empty(selected: &SelectionResult) -> String {
         (isolated, "isolated"),
         (weightless, "of weight 0"),
         (unreachable, "without a usable host and port"),
+        (unhealthy, "unhealthy"),
         (forbidden, "on this machine, which is not allowed (registry.local_instances)"),
     ];
     let reasons = parts.iter().filter(|(count, _)| *count > 0);
@@ -143,23 +199,31 @@ fn why_empty(selected: &SelectionResult) -> String {
 }
 
 /// Logs a change of an upstream's state.
-pub(super) fn log_turn(entry: &FollowedUpstream, reading: &Reading) {
+pub(super) fn log_turn(
+    entry: &FollowedUpstream,
+    reading: &Reading,
+    failure: Option<&SourceFailure>,
+) {
     let before = entry.reading.as_ref().map(|before| standing(entry, Some(before)).0);
     let (state, reason) = standing(entry, Some(reading));
     let (upstream, service) = (entry.state.key(), entry.service.to_string());
     let origin = entry.service.source.origin();
-    let reason = reason.unwrap_or_default();
+    let reason = failure.map(|failure| failure.reason.clone()).or(reason).unwrap_or_default();
     match state {
         _ if before == Some(state) => {}
         SourceState::Protected => {
             tracing::warn!(upstream, service, reason, "unhealthy instances of a service serve");
         }
-        SourceState::Empty | SourceState::Missing | SourceState::Off => {
+        SourceState::Empty
+        | SourceState::Missing
+        | SourceState::Off
+        | SourceState::Failed
+        | SourceState::Pending => {
             tracing::warn!(upstream, service, reason, "upstream has no node from {origin}");
         }
         // An upstream that serves from the start is not logged.
         SourceState::Serving if before.is_none() => {}
-        SourceState::Serving => {
+        SourceState::Serving | SourceState::Stale => {
             tracing::info!(upstream, service, "upstream has nodes from {origin} again");
         }
     }

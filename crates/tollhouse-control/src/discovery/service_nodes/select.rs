@@ -12,6 +12,7 @@ use serde::Serialize;
 use tollhouse_model::upstream::{Discovery, Node};
 use tollhouse_upstream::PublishedNode;
 
+use super::NEVER_PROTECTED;
 use super::reach::Reach;
 
 /// Maximum length of an accepted host in characters, the limit of a DNS name.
@@ -131,7 +132,8 @@ impl<'s> Selection<'s> {
     pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, SelectionResult) {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;
-        let is_protected = unhealthy > 0 && healthy as f64 <= enough;
+        let may_protect = protect_threshold > NEVER_PROTECTED;
+        let is_protected = may_protect && unhealthy > 0 && healthy as f64 <= enough;
         let serves = |health| is_protected || health == Health::Healthy;
         let mut nodes: Vec<PublishedNode> = self
             .candidates

@@ -87,7 +87,7 @@ fn upstream_extras() -> Vec<Value> {
         json!({"nodes": [{"host": "a", "port": 65536, "weight": 1}]}),
         json!({"nodes": [{"host": "a", "weight": 1, "zone": "x"}]}),
         json!({"nodes": null, "service_name": "a", "discovery_type": "dns"}),
-        json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
+        json!({"nodes": null, "service_name": "a", "discovery_type": "zookeeper"}),
         json!({"nodes": null, "service_name": "a"}),
         json!({"nodes": null, "service_name": "", "discovery_type": "dns"}),
         json!({"service_name": "a", "discovery_type": "dns"}),

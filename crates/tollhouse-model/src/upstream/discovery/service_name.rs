@@ -52,6 +52,28 @@ pub(super) fn in_namespace<'v>(
     good.then_some((namespace, service))
 }
 
+/// `namespace/name:port`, with the name or the number of the port. The port stays with the service.
+pub(super) fn with_port<'v>(
+    reader: &mut Reader<'_>,
+    name: &'v str,
+    _: Option<&'v str>,
+) -> Option<(&'v str, &'v str)> {
+    let parts = name.split_once('/').filter(|(_, service)| !service.contains('/'));
+    let is_port = |service: &str| {
+        let named = service.split_once(':');
+        named
+            .is_some_and(|(name, port)| !name.is_empty() && !port.is_empty() && !port.contains(':'))
+    };
+    let Some((namespace, service)) = parts.filter(|(_, service)| is_port(service)) else {
+        let hint = "write namespace/name:port, such as shop/orders:http or shop/orders:8080";
+        reader.error(&Value::from(name), "not a service of Kubernetes with a port", hint);
+        return None;
+    };
+    let good = name_is_good(reader, namespace, NAMESPACE_CHARS_MAX)
+        && name_is_good(reader, service, SERVICE_CHARS_MAX);
+    good.then_some((namespace, service))
+}
+
 pub(super) fn name_is_good(reader: &mut Reader<'_>, name: &str, chars_max: usize) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
     let reason = if name.is_empty() {

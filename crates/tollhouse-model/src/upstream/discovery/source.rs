@@ -5,7 +5,7 @@
 //! the words that describe it. The parser, the schema, `explain`, the control API and the parts
 //! that follow services use this table, so that a new source takes one row and one file.
 
-use super::service_name::{ReadName, as_written, in_namespace};
+use super::service_name::{ReadName, as_written, in_namespace, with_port};
 
 /// Passes the table to the macro `$rows` as a list of rows: the file that follows the source, the
 /// variant, the name in `discovery_type`, and [`Facts`].
@@ -35,6 +35,66 @@ macro_rules! discovery_sources {
                 arguments: &["namespace_id", "group_name", "metadata", "version", "warmup"],
                 ignored: &[("group_name", "the registry knows no groups")],
                 first_nodes: FirstNodes::Pushed,
+                is_reported: true,
+            }
+            /// Instances of a service of Consul.
+            consul: Consul "consul" {
+                aliases: &[],
+                origin: "Consul",
+                members: "instances",
+                service_name: "a service of Consul",
+                read_name: as_written,
+                arguments: &["metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Keys of the key-value store of Consul.
+            consul_kv: ConsulKv "consul_kv" {
+                aliases: &[],
+                origin: "the key-value store of Consul",
+                members: "nodes",
+                service_name: "a service in the keys of Consul",
+                read_name: as_written,
+                arguments: &["warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Instances of a service of Nacos.
+            nacos: Nacos "nacos" {
+                aliases: &[],
+                origin: "Nacos",
+                members: "instances",
+                service_name: "a service of Nacos",
+                read_name: as_written,
+                arguments: &["namespace_id", "group_name", "metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Instances of an application of Eureka.
+            eureka: Eureka "eureka" {
+                aliases: &[],
+                origin: "Eureka",
+                members: "instances",
+                service_name: "an application of Eureka",
+                read_name: as_written,
+                arguments: &["metadata", "version", "warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
+                is_reported: true,
+            }
+            /// Endpoints of a service of Kubernetes.
+            kubernetes: Kubernetes "kubernetes" {
+                aliases: &[],
+                origin: "Kubernetes",
+                members: "endpoints",
+                service_name: "namespace/name:port of Kubernetes",
+                read_name: with_port,
+                arguments: &["warmup"],
+                ignored: &[],
+                first_nodes: FirstNodes::Awaited,
                 is_reported: true,
             }
         }

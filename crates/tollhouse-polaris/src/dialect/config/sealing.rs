@@ -84,6 +84,21 @@ impl DataKey {
     }
 }
 
+/// Whether the data key of an encrypted file is lost: the store returns an empty text for a key that
+/// it cannot open.
+pub(super) fn is_key_lost(tags: &Metadata) -> bool {
+    tags.get(DATA_KEY_TAG).is_some_and(|key| key.is_empty())
+}
+
+/// Returns the plain content of a file with these tags; `None` if it is encrypted and does not
+/// decrypt.
+pub(super) fn decrypted<'a>(content: &'a str, tags: &Metadata) -> Option<Cow<'a, str>> {
+    if !tags.contains_key(DATA_KEY_TAG) {
+        return Some(Cow::Borrowed(content));
+    }
+    DataKey::from_tags(tags)?.open(content).map(Cow::Owned)
+}
+
 /// Returns the plain content of a file with these tags. A content that does not decrypt, which a
 /// transfer may have brought, is returned as it is.
 pub(crate) fn plain<'a>(content: &'a str, tags: &Metadata) -> Cow<'a, str> {

@@ -1,35 +1,92 @@
 //! Values in released files, for objects of the gateway that refer to them.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use serde_json::Value;
 use tollhouse_registry::config::ConfigRelease;
 use tollhouse_stdx::yaml;
 
 use super::format::YAML_BOUNDS;
-use super::sealing::plain;
+use super::sealing::decrypted;
 
-/// Returns the plain content of a release, or the value of a key in it; `None` if the content has no
-/// such key, or its format has no keys. An encrypted file is decrypted.
-pub fn config_value(release: &ConfigRelease, key: Option<&str>) -> Option<String> {
-    let content = plain(&release.content, &release.tags);
-    let Some(key) = key else { return Some(content.into_owned()) };
-    let document = match format_of(release) {
-        "json" => serde_json::from_str(&content).ok()?,
-        "yaml" | "yml" => yaml::parse_yaml_1_1::<Value>(&content, YAML_BOUNDS).ok()?,
-        "properties" => return property(&content, key),
-        _ => return None,
-    };
-    match find(&document, key)? {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
+/// Plain content of a release, parsed once, on the first look-up of a key.
+#[derive(Debug)]
+pub struct ConfigDocument {
+    content: String,
+    format: Format,
+    parsed: OnceLock<Option<Parsed>>,
+}
+
+/// Format of a content with keys.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Json,
+    Yaml,
+    Properties,
+    /// A format without keys.
+    Other,
+}
+
+#[derive(Debug)]
+enum Parsed {
+    Tree(Value),
+    Properties(HashMap<String, String>),
+}
+
+impl ConfigDocument {
+    /// Decrypts a release; `None` if that fails, because the encrypted text is not the value.
+    pub fn open(release: &ConfigRelease) -> Option<Self> {
+        let content = decrypted(&release.content, &release.tags)?.into_owned();
+        Some(Self { content, format: format_of(release), parsed: OnceLock::new() })
+    }
+
+    /// Length of the content in bytes. The parsed form may take several times as much.
+    pub fn content_bytes(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Returns the content, or the value of a key in it; `None` if the content has no such key, or its
+    /// format has no keys.
+    pub fn value(&self, key: Option<&str>) -> Option<String> {
+        let Some(key) = key else { return Some(self.content.clone()) };
+        match self.parsed.get_or_init(|| self.format.parse(&self.content)).as_ref()? {
+            Parsed::Properties(pairs) => pairs.get(key).cloned(),
+            Parsed::Tree(tree) => match find(tree, key)? {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            },
+        }
     }
 }
 
-/// Returns the declared format, or the extension of the name.
-fn format_of(release: &ConfigRelease) -> &str {
-    match &*release.format {
-        "json" | "yaml" | "yml" | "properties" => &release.format,
-        _ => release.key.name.rsplit_once('.').map_or("", |(_, extension)| extension),
+impl Format {
+    fn parse(self, content: &str) -> Option<Parsed> {
+        match self {
+            Self::Json => serde_json::from_str(content).ok().map(Parsed::Tree),
+            Self::Yaml => {
+                yaml::parse_yaml_1_1::<Value>(content, YAML_BOUNDS).ok().map(Parsed::Tree)
+            }
+            Self::Properties => Some(Parsed::Properties(properties(content))),
+            Self::Other => None,
+        }
+    }
+}
+
+/// Returns the declared format, or that of the extension of the name.
+fn format_of(release: &ConfigRelease) -> Format {
+    let named = |name: &str| match name {
+        "json" => Format::Json,
+        "yaml" | "yml" => Format::Yaml,
+        "properties" => Format::Properties,
+        _ => Format::Other,
+    };
+    match named(&release.format) {
+        Format::Other => {
+            named(release.key.name.rsplit_once('.').map_or("", |(_, extension)| extension))
+        }
+        format => format,
     }
 }
 
@@ -48,12 +105,12 @@ fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     dots.find_map(|(at, _)| find(child(&path[..at])?, &path[at + 1..]))
 }
 
-/// Finds a value in lines of `key=value` or `key: value`; the last one counts.
-fn property(content: &str, key: &str) -> Option<String> {
+/// Parses lines of `key=value` or `key: value`; the last one of a key counts.
+fn properties(content: &str) -> HashMap<String, String> {
     let lines = content.lines().map(str::trim_start);
     let lines = lines.filter(|line| !line.starts_with(['#', '!']));
-    let mut pairs = lines.filter_map(|line| line.split_once(['=', ':']));
-    pairs.rfind(|(name, _)| name.trim_end() == key).map(|(_, value)| value.trim().to_owned())
+    let pairs = lines.filter_map(|line| line.split_once(['=', ':']));
+    pairs.map(|(name, value)| (name.trim_end().to_owned(), value.trim().to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -61,15 +118,28 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn value(name: &str, format: &str, content: &str, key: Option<&str>) -> Option<String> {
+    fn release(name: &str, format: &str, content: &str, tags: Value) -> ConfigRelease {
         let release = json!({
             "id": 1, "key": {"namespace": "ns", "group": "g", "name": name}, "name": "r",
             "content": content, "md5": "", "version": 1, "format": format, "comment": "",
-            "tags": {}, "description": "", "labels": [],
+            "tags": tags, "description": "", "labels": [],
             "dates": {"created_at": 0, "created_by": "", "modified_at": 0, "modified_by": ""},
             "revision": "00000000000000000000000000000001",
         });
-        config_value(&serde_json::from_value(release).expect("a release"), key)
+        serde_json::from_value(release).expect("a release")
+    }
+
+    fn value(name: &str, format: &str, content: &str, key: Option<&str>) -> Option<String> {
+        ConfigDocument::open(&release(name, format, content, json!({})))?.value(key)
+    }
+
+    #[test]
+    fn an_encrypted_content_that_does_not_decrypt_is_no_value() {
+        for key in ["", "AAAAAAAAAAAAAAAAAAAAAA==", "tollhouse-sealed:1:x:y"] {
+            let tags = json!({"internal-datakey": key, "internal-encrypted": "true"});
+            let opened = ConfigDocument::open(&release("a", "text", "bm8gY2lwaGVydGV4dA==", tags));
+            assert!(opened.is_none(), "{key}");
+        }
     }
 
     #[test]

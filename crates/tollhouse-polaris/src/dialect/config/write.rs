@@ -14,7 +14,7 @@ use super::super::{CallReply, Caller, Dialect, Undecodable};
 use super::client_reply;
 use super::format::FormatCheck;
 use super::messages::{ALGORITHM_TAG, DATA_KEY_TAG, ENCRYPTED_TAG, GRAY, label_of, some, tags_of};
-use super::sealing::{AES, DataKey, plain};
+use super::sealing::{AES, DataKey, is_key_lost, plain};
 use crate::access::Door;
 use crate::code::Code;
 use crate::failure::Failure;
@@ -178,6 +178,7 @@ impl Dialect {
             return Err(Code::NotFoundNamespace.into());
         }
         if let Some(file) = self.known_file(&key) {
+            check_data_key(&file)?;
             check.check(&file.format, &plain(&file.content, &file.tags))?;
         }
         let is_gray = release.release_type.as_deref() == Some(GRAY);
@@ -260,6 +261,7 @@ pub(crate) fn file_change(
     file: &v1::ConfigFile,
     known: Option<&ConfigFile>,
 ) -> Result<ConfigFileChange, Failure> {
+    known.map_or(Ok(()), check_data_key)?;
     let known_key = known.and_then(|known| DataKey::from_tags(&known.tags));
     let key = match file.encrypted {
         Some(true) => Some(known_key.unwrap_or_else(DataKey::random)),
@@ -290,6 +292,17 @@ pub(crate) fn file_change(
         comment: file.comment.as_deref().map(Into::into),
         tags: Some(tags),
     })
+}
+
+/// Refuses an encrypted file whose data key is lost: it would be written anew in plain text, or with
+/// another key over the old one.
+fn check_data_key(file: &ConfigFile) -> Result<(), Failure> {
+    if !is_key_lost(&file.tags) {
+        return Ok(());
+    }
+    let text = "no key opens the data key of this encrypted file; add the key that sealed it to \
+                encryption.keyring, or delete the file and create it anew";
+    Err(Failure::with(Code::EncryptConfigFileException, text.to_owned()))
 }
 
 pub(crate) fn release_key(release: &v1::ConfigFileRelease) -> ConfigFileKey {

@@ -1,5 +1,8 @@
 //! The configuration centre over HTTP.
 
+use tollhouse_registry::Command;
+use tollhouse_registry::config::{ConfigAuthor, ConfigCommand, ConfigFileChange, ConfigFileKey};
+
 use super::*;
 
 fn file(name: &str, content: &str) -> Value {
@@ -410,4 +413,37 @@ async fn files_are_searched_by_their_content_but_not_encrypted_ones() {
     };
     assert_eq!(search("LARGE").await, 1);
     assert_eq!(search("small").await, 0);
+}
+
+#[tokio::test]
+async fn a_file_whose_data_key_is_lost_is_neither_changed_nor_published() {
+    let server = Server::start().await;
+    let mut written = file("app.yaml", "secret: 1");
+    (written["encrypted"], written["encryptAlgo"]) = (json!(true), json!("AES"));
+    server.post(FILES, &written).await;
+    let known = |server: &Server| {
+        let state = server.dialect.registry().state_full();
+        state.config_file("ns", "group", "app.yaml").expect("created").file.clone().expect("a file")
+    };
+    let (mut tags, content) = (known(&server).tags.clone(), known(&server).content.clone());
+    // The store returns an empty text for a key that it cannot open.
+    tags.insert("internal-datakey".into(), "".into());
+    let change = ConfigFileChange { tags: Some(tags), ..ConfigFileChange::default() };
+    let key = ConfigFileKey::new("ns", "group", "app.yaml");
+    let lose = ConfigCommand::UpdateFile(key.clone(), change);
+    let lose = Command::Config(ConfigAuthor::default(), Box::new(lose));
+    server.dialect.registry().submit(lose).await.expect("changed");
+    for encrypted in [Value::Null, json!(true), json!(false)] {
+        let mut other = file("app.yaml", "secret: 2");
+        other["encrypted"] = encrypted;
+        let refused = server.write("PUT", FILES, &other).await;
+        assert_eq!(refused.code(), 400_809, "{}", refused.text);
+        assert!(refused.text.contains("encryption.keyring"), "{}", refused.text);
+    }
+    let refused = server.post(&format!("{FILES}/release"), &release("app.yaml")).await;
+    assert_eq!(refused.code(), 400_809, "{}", refused.text);
+    assert_eq!(known(&server).content, content, "nothing was written");
+    let delete = json!([{"namespace": "ns", "group": "group", "name": "app.yaml"}]);
+    assert_eq!(server.post(&format!("{FILES}/batchdelete"), &delete).await.code(), 200_000);
+    assert_eq!(server.post(FILES, &written).await.code(), 200_000, "the remedy");
 }

@@ -70,20 +70,78 @@ async fn the_level_of_the_log_can_be_read_and_set() {
     }
 }
 
+/// Opens a connection of gRPC, and waits until the server has sent its first frame.
+async fn connect_grpc(address: std::net::SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("listening");
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("taken");
+    stream.write_all(settings).await.expect("taken");
+    stream.read_exact(&mut [0; 9]).await.expect("the server's settings");
+    stream
+}
+
+/// Whether the server has closed a connection; waits for its end.
+async fn until_closed(mut stream: TcpStream) -> bool {
+    stream.read_to_end(&mut Vec::new()).await.is_ok()
+}
+
 #[tokio::test]
 async fn connections_are_counted_by_address_and_closed() {
+    tokio::task::LocalSet::new().run_until(check_connections()).await;
+}
+
+async fn check_connections() {
     let server = Server::start().await;
-    let counted = server.get("/maintain/v1/apiserver/conn?protocol=service-grpc").await;
-    assert_eq!(counted.json(), json!({"Protocol": "service-grpc", "Total": 0, "Host": {}}));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let services = crate::grpc::polaris::services(server.dialect.clone());
+    let connections = server.connections.clone();
+    let options = crate::grpc::Options { connections, ..Default::default() };
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let serving =
+        tokio::task::spawn_local(crate::grpc::serve(vec![listener], services, options, stopped));
+    let [first, second, third] =
+        [connect_grpc(address).await, connect_grpc(address).await, connect_grpc(address).await];
+    let count = async || {
+        let counted = server.get("/maintain/v1/apiserver/conn?protocol=service-grpc").await;
+        counted.json()
+    };
+    let host = json!({"127.0.0.1": 3});
+    assert_eq!(count().await, json!({"Protocol": "service-grpc", "Total": 3, "Host": host}));
     let listed = server.get("/maintain/v1/apiserver/conn/stats?protocol=config-grpc").await.json();
-    assert_eq!((&listed["ActiveConnTotal"], &listed["Stats"]), (&json!(0), &json!([])));
+    assert_eq!((&listed["ActiveConnTotal"], &listed["StatsSize"]), (&json!(3), &json!(1)));
+    let ports = listed["Stats"][0]["Actives"].as_array().map(Vec::len);
+    assert_eq!((&listed["Stats"][0]["Amount"], ports), (&json!(3), Some(3)), "{listed}");
+    let path = "/maintain/v1/apiserver/conn/close";
+    let port = second.local_addr().expect("connected").port();
+    let one = json!([{"protocol": "service-grpc", "host": "127.0.0.1", "port": port}]);
+    assert_eq!(server.post(path, &one).await.status, 200);
+    assert!(until_closed(second).await);
+    // An entry ends with its connection, shortly after the client sees the end.
+    while count().await["Total"] != 2 {
+        tokio::task::yield_now().await;
+    }
+    let others = json!([{"protocol": "service-grpc", "host": "10.0.0.1"}]);
+    assert_eq!(server.post(path, &others).await.status, 200);
+    assert_eq!(count().await["Total"], 2, "no client has this address");
+    let all = json!([{"protocol": "service-grpc", "host": "127.0.0.1"}]);
+    assert_eq!(server.post(path, &all).await.status, 200);
+    assert!(until_closed(first).await && until_closed(third).await);
+    while count().await["Total"] != 0 {
+        tokio::task::yield_now().await;
+    }
+    stop.send_replace(true);
+    serving.await.expect("no panic").expect("it listened");
+}
+
+#[tokio::test]
+async fn invalid_questions_about_connections_are_refused() {
+    let server = Server::start().await;
     for query in ["", "?protocol=eureka", "?protocol=service-grpc&host=x"] {
         let refused = server.get(&format!("/maintain/v1/apiserver/conn{query}")).await;
         assert_eq!(refused.status, 400, "{query}");
     }
     let path = "/maintain/v1/apiserver/conn/close";
-    let all = json!([{"protocol": "service-grpc", "host": "10.0.0.1"}]);
-    assert_eq!(server.post(path, &all).await.status, 200);
     for body in [json!([{"protocol": "x", "host": "10.0.0.1"}]), json!([{"host": "10.0.0.1"}])] {
         assert_eq!(server.post(path, &body).await.status, 400, "{body}");
     }

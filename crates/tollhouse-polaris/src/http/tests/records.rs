@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::dialect::{ChangeSink, Entrance, Operator, OperatorChange};
+use crate::dialect::{ChangeSink, Entrance, Operator, OperatorChange, TokenRead, TokenReads};
 
 /// Sink that keeps everything.
 #[derive(Debug, Default)]
@@ -12,6 +12,16 @@ pub(super) struct Kept(Mutex<Vec<OperatorChange>>);
 impl ChangeSink for Kept {
     fn keep(&self, change: OperatorChange) {
         self.0.lock().expect("not poisoned").push(change);
+    }
+}
+
+/// Sink that keeps all reads of tokens.
+#[derive(Debug, Default)]
+pub(super) struct Reads(Mutex<Vec<TokenRead>>);
+
+impl TokenReads for Reads {
+    fn keep(&self, read: TokenRead) {
+        self.0.lock().expect("not poisoned").push(read);
     }
 }
 
@@ -141,4 +151,49 @@ async fn a_watch_ends_when_its_caller_loses_the_right() {
     assert_eq!(server.get(path).await.json()["total"], 1);
     server.post("/core/v1/auth/strategies/delete", &json!([{"id": policy}])).await;
     assert_eq!(watching.await.expect("no panic"), 401_001);
+}
+
+#[tokio::test]
+async fn reads_of_tokens_are_noted_with_reader_and_owner() {
+    let server = Server::start().await;
+    server.post("/naming/v1/services", &json!([{"name": "svc", "namespace": "ns"}])).await;
+    let user = json!([{"name": "mary", "password": "pass word"}]);
+    let created = server.post("/core/v1/users", &user).await.json();
+    let id = created["responses"][0]["user"]["id"].as_str().expect("an id").to_owned();
+    let group = json!({"name": "team", "relation": {"users": [{"id": id}]}});
+    let created = server.post("/core/v1/usergroup", &group).await.json();
+    let group = created["userGroup"]["id"].as_str().expect("an id").to_owned();
+    for path in [
+        format!("/core/v1/user/token?id={id}"),
+        "/core/v1/user/token?name=mary".to_owned(),
+        "/core/v1/user/token?name=polaris".to_owned(),
+        format!("/core/v1/usergroup/token?id={group}"),
+        "/naming/v1/service/token?namespace=ns&name=svc".to_owned(),
+        "/naming/v1/namespaces/token?name=ns".to_owned(),
+    ] {
+        assert_eq!(server.get(&path).await.status, 200, "{path}");
+    }
+    // Other reads, and reads that return no token, are not noted.
+    assert_eq!(server.get("/core/v1/users").await.status, 200);
+    assert_eq!(server.get("/core/v1/user/token?id=absent").await.status, 400);
+    assert_eq!(
+        server.send("GET", &format!("/core/v1/user/token?id={id}"), "", "").await.status,
+        401
+    );
+    let reads = std::mem::take(&mut *server.token_reads.0.lock().expect("not poisoned"));
+    let paths: Vec<&str> = reads.iter().map(|read| &*read.path).collect();
+    let mary = "registry/users/mary";
+    let expected = [
+        mary,
+        mary,
+        "registry/users/polaris",
+        "registry/user-groups/team",
+        "registry/services/ns/svc",
+        "registry/namespaces/ns",
+    ];
+    assert_eq!(paths, expected);
+    let is_named = |read: &TokenRead| {
+        read.actor.as_deref() == Some("polaris") && read.peer.is_some_and(|it| it.is_loopback())
+    };
+    assert!(reads.iter().all(is_named), "{reads:?}");
 }

@@ -1,8 +1,8 @@
 //! The image: a tar archive of an OCI layout, which `podman load`, `docker load` and `skopeo` read.
 //!
 //! It has one layer: the program, its configuration, the libraries that its loader asks for, and
-//! Mozilla's certificate authorities from the lock file, because a machine's own list may have
-//! authorities that nobody else trusts.
+//! Mozilla's certificate authorities from the lock file, because the list of a machine may have
+//! private ones.
 
 use super::release::{Release, root_file, sha256};
 use super::tree::{Content, Entry, Purpose, Tree};

@@ -21,7 +21,7 @@ pub(crate) enum Form {
     Image,
 }
 
-/// What all files are made from.
+/// Input of all files.
 pub(super) struct Release {
     pub(super) version: &'static str,
     /// Time of the commit in seconds since 1970: the time of every file in every package.
@@ -51,7 +51,7 @@ impl Release {
             path: binary.to_owned(),
             binary: bytes.into(),
             requirements,
-            texts: Texts::of(binary)?,
+            texts: Texts::from_binary(binary)?,
             level,
         })
     }
@@ -167,8 +167,7 @@ fn write_checksums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf> {
     Ok(sums)
 }
 
-/// Returns `SOURCE_DATE_EPOCH` if it is set, as where there is no repository, or the time of the
-/// commit.
+/// Returns `SOURCE_DATE_EPOCH`, which sources without a repository need, or the time of the commit.
 fn commit_time() -> Result<u64> {
     let text = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! What a binary needs of the system that starts it, read from its ELF headers: machine, loader,
+//! Requirements of a binary on the system that starts it, read from its ELF headers: machine,
 //! libraries, and the versions of their symbols.
 
 use anyhow::{Context, Result, bail};
@@ -57,7 +57,7 @@ pub(super) struct SymbolVersion {
     pub(super) version: String,
 }
 
-/// What a binary needs; a static one needs nothing but the machine.
+/// Requirements of a binary; a static one has no libraries.
 #[derive(Debug)]
 pub(super) struct Requirements {
     pub(super) machine: Machine,

@@ -19,7 +19,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn of(binary: &Path) -> Result<Self> {
+    pub(super) fn from_binary(binary: &Path) -> Result<Self> {
         let completions =
             |shell: &str| shell::capture(Command::new(binary).args(["completions", shell]));
         let folder = tempfile::tempdir()?;

@@ -65,6 +65,10 @@ const PEERS: &[Peer] = &[
         package: "systemd",
         reason: "a check of the unit that is shipped; no service manager is started",
     },
+    Peer { program: "rpm", package: "rpm", reason: "reads the RPM package of `cargo x dist`" },
+    Peer { program: "skopeo", package: "skopeo", reason: "reads its image" },
+    Peer { program: "umoci", package: "umoci", reason: "unpacks its image" },
+    Peer { program: "minisign", package: "minisign", reason: "signs its checksums" },
     // The programs of PostgreSQL itself are not on the search path.
     Peer {
         program: "pg_ctlcluster",

@@ -46,7 +46,7 @@ enum Task {
     Fuzz(fuzz::FuzzArguments),
     /// Compare with nginx and HAProxy on this machine, or count instructions per request.
     Bench(bench::BenchArguments),
-    /// Build the published files: the binary, an archive, a Debian package, checksums.
+    /// Build the published files: the binary, an archive, packages, an image, checksums.
     Dist(dist::DistArguments),
 }
 

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,6 +55,23 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     }
     String::from_utf8(output.stdout)
         .with_context(|| format!("`{line}` printed text that is not UTF-8"))
+}
+
+/// Runs a command with this standard input and returns its standard output.
+pub(crate) fn filter(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
+    let line = render(command);
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.with_context(|| format!("failed to start `{line}`"))?;
+    let mut stdin = child.stdin.take().context("the child's input is piped")?;
+    let output = std::thread::scope(|scope| {
+        // In a thread of its own, because both pipes may be full at once.
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output()
+    })?;
+    if !output.status.success() {
+        bail!("`{line}` failed: {}", output.status);
+    }
+    Ok(output.stdout)
 }
 
 /// Returns the output of a command on both streams, regardless of its exit code; it is empty if the
@@ -127,6 +145,13 @@ mod tests {
     #[test]
     fn a_command_reads_as_typed() {
         assert_eq!(render(&command("git", &["status", "--short"])), "git status --short");
+    }
+
+    #[test]
+    fn a_filter_takes_more_than_a_pipe_holds() {
+        let input = vec![b'a'; 1 << 20];
+        assert_eq!(filter(&mut command::<&str>("cat", &[]), &input).unwrap(), input);
+        assert!(filter(&mut command::<&str>("false", &[]), b"").is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod export;
 mod findings;
 mod gateway;
 mod import;
+mod man_pages;
 mod mock;
 mod objects;
 mod plugins;
@@ -99,6 +100,9 @@ enum Command {
     Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
     Completions(completions::CompletionsArguments),
+    /// Write a manual page for each command into a folder.
+    #[command(hide = true)]
+    ManPages(man_pages::ManPagesArguments),
     /// Print a page of the generated reference.
     #[command(hide = true)]
     Reference(reference::ReferenceArguments),
@@ -130,6 +134,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Reload(arguments) => reload::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments, Arguments::command())),
+        Command::ManPages(arguments) => man_pages::run(&arguments, Arguments::command()),
         Command::Reference(arguments) => Ok(reference::run(&arguments, Arguments::command())),
     }
 }

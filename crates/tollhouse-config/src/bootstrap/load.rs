@@ -1,7 +1,7 @@
 //! Resolution of the configuration from file, environment and flags. For each key, the later source
 //! wins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
@@ -91,6 +91,7 @@ impl Bootstrap {
         if let Some(registries) = value.get_mut("discovery") {
             discovery::resolve(registries, environment, &mut resolver.problems);
         }
+        resolver.apply(source_tree_layer(environment), |_| Source::Environment(CARGO.to_owned()));
         // Variables of OpenTelemetry fill in what the file leaves out.
         let variables = otel::layer(environment);
         let values = variables.iter().map(|it| (it.key, it.value.clone())).collect();
@@ -175,6 +176,25 @@ impl Resolver {
         }
         Ok(Loaded { bootstrap: self.bootstrap, problems: self.problems, sources: self.sources })
     }
+}
+
+/// Variable that cargo sets for the programs it runs: the folder of their package.
+const CARGO: &str = "CARGO_MANIFEST_DIR";
+
+/// Default data folder of a program that cargo runs within the source tree: the user's folder for
+/// state, so that keys and stores stay out of the tree.
+fn source_tree_layer(environment: Environment<'_>) -> layers::Layer {
+    let folder = || {
+        let package = PathBuf::from(environment(CARGO)?);
+        let tree = package.parent()?.parent()?;
+        if !std::env::current_dir().ok()?.starts_with(tree) {
+            return None;
+        }
+        let home = || Some(PathBuf::from(environment("HOME")?).join(".local/state"));
+        let state = environment("XDG_STATE_HOME").map(PathBuf::from).or_else(home)?;
+        state.join("tollhouse").into_os_string().into_string().ok()
+    };
+    folder().map(|folder| ("data_dir", Value::from(folder))).into_iter().collect()
 }
 
 fn environment_layer(environment: Environment<'_>) -> layers::Layer {

@@ -44,6 +44,31 @@ fn nothing_given_is_the_documented_default() {
 }
 
 #[test]
+fn cargo_run_keeps_data_out_of_the_source_tree() {
+    let home = |name: &str| match name {
+        "CARGO_MANIFEST_DIR" => Some(env!("CARGO_MANIFEST_DIR").to_owned()),
+        "HOME" => Some("/home/one".to_owned()),
+        _ => None,
+    };
+    let state = |name: &str| match name {
+        "XDG_STATE_HOME" => Some("/state".to_owned()),
+        name => home(name),
+    };
+    let elsewhere = |name: &str| match name {
+        "CARGO_MANIFEST_DIR" => Some("/another/tree/package".to_owned()),
+        name => home(name),
+    };
+    let folder = |text: &str, environment: &dyn Fn(&str) -> Option<String>| {
+        let loaded = Bootstrap::parse(Some(text), &|name: &str| environment(name), &[]);
+        loaded.expect("it is good").bootstrap.data_dir.display().to_string()
+    };
+    assert_eq!(folder("", &home), "/home/one/.local/state/tollhouse");
+    assert_eq!(folder("", &state), "/state/tollhouse");
+    assert_eq!(folder("data_dir: /d", &state), "/d", "the file takes precedence");
+    assert_eq!(folder("", &elsewhere), "./tollhouse-data", "started outside of the tree");
+}
+
+#[test]
 fn every_default_reads_back_as_it_is_shown() {
     for key in KEYS {
         let mut bootstrap = Bootstrap::default();

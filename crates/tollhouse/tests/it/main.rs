@@ -51,6 +51,7 @@ mod observability;
 mod on_call;
 mod one_view;
 mod otel_collector;
+mod packages;
 mod peers;
 mod plugins;
 mod plugins_auth;

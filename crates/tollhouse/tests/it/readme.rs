@@ -32,7 +32,7 @@ const SHORTER: [(&str, &str); 4] =
     [("-d 10s", "-d 4s"), ("-c 100", "-c 4"), ("--rate 2000", "--rate 20"), ("< 50ms", "< 50s")];
 
 /// Commands with tests of their own: the build itself, and the suites of `bench_suites`.
-const ELSEWHERE: [&str; 2] = ["cargo install", "tollhouse bench suite"];
+const ELSEWHERE: [&str; 3] = ["cargo run", "cargo install", "tollhouse bench suite"];
 
 /// Failed requests fail the script. A server in the background may need a moment, which curl waits for.
 const PREAMBLE: &str = "set -e\njobs=\ntrap 'kill $jobs 2> /dev/null || :' EXIT\n\

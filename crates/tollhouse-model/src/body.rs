@@ -11,6 +11,7 @@ use crate::json::{Document, Path};
 use crate::variable::{Variable, query_argument};
 
 pub use self::graphql::{Operation, is_graphql_name};
+pub use self::multipart::fields as multipart_fields;
 
 /// Maximum length of a variable's value in bytes. Values are used in headers, keys and conditions.
 const VALUE_BYTES_MAX: usize = 1 << 20;

@@ -13,6 +13,8 @@ use crate::exchange::{Exchange, each_header};
 pub struct MaskedRequest {
     /// Path and query.
     pub uri: Option<Vec<u8>>,
+    /// Path and query for nodes, if a plugin has set others.
+    pub upstream_uri: Option<Vec<u8>>,
     /// Headers with their new value; `None` removes the header.
     pub headers: Vec<(Box<str>, Option<Vec<u8>>)>,
     /// Body; empty if it must not be shown.
@@ -68,17 +70,41 @@ impl MaskedRequest {
                     None => own(),
                 }
             }
+            Variable::Host => match self.header(b"host") {
+                Some(host) => host.map(Cow::Borrowed),
+                None => own(),
+            },
             Variable::RequestUri => self.uri.as_deref().map(Cow::Borrowed).or_else(own),
             Variable::Args if self.uri.is_some() => self.query().map(Cow::Borrowed),
             Variable::Arg(name) if self.uri.is_some() => query_argument(self.query()?, name),
-            Variable::Named(name) => match (name.as_str(), &self.uri, &self.body) {
-                ("request_body", _, Some(body)) => Some(Cow::Borrowed(body)),
-                ("real_request_uri" | "upstream_uri", Some(uri), _) => Some(Cow::Borrowed(uri)),
-                ("query_string", Some(_), _) => self.query().map(Cow::Borrowed),
-                _ => own(),
-            },
+            Variable::Named(name) => self.named(exchange, variable, name),
             _ => own(),
         }
+    }
+
+    fn named<'a>(
+        &'a self,
+        exchange: &'a dyn Exchange,
+        variable: &Variable,
+        name: &str,
+    ) -> Option<Cow<'a, [u8]>> {
+        match (name, &self.uri, &self.body) {
+            ("request_body", _, Some(body)) => Some(Cow::Borrowed(body)),
+            (_, _, Some(body)) if variable.is_graphql() => self.in_body(exchange, body, variable),
+            ("request", Some(uri), _) => Some(Cow::Owned(request_line(exchange, uri))),
+            ("real_request_uri", Some(uri), _) => Some(Cow::Borrowed(uri)),
+            ("upstream_uri", ..) if let Some(uri) = self.upstream_uri(exchange) => {
+                Some(Cow::Borrowed(uri))
+            }
+            ("query_string", Some(_), _) => self.query().map(Cow::Borrowed),
+            _ => exchange.as_lookup().variable(variable),
+        }
+    }
+
+    /// Returns path and query for nodes; `None` if they need no replacement.
+    pub fn upstream_uri(&self, exchange: &dyn Exchange) -> Option<&[u8]> {
+        let is_edited = exchange.edits().upstream_uri().is_some();
+        if is_edited { self.upstream_uri.as_deref() } else { self.uri.as_deref() }
     }
 
     fn in_headers<'a>(
@@ -112,6 +138,12 @@ impl MaskedRequest {
     }
 }
 
+/// Returns the first line of a request with another path and query.
+fn request_line(exchange: &dyn Exchange, uri: &[u8]) -> Vec<u8> {
+    let version = exchange.as_lookup().variable(&Variable::ServerProtocol).unwrap_or_default();
+    [exchange.method(), uri, &version].join(&b' ')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +152,9 @@ mod tests {
     #[test]
     fn variables_have_the_replaced_values() {
         let text = "POST /a?b=1 HTTP/1.1\nX-A: 1\nX-B: 2\nCookie: c=d\nContent-Type: application/x-www-form-urlencoded\n\nf=g";
-        let exchange = FakeExchange::parse(text, 0);
+        let exchange = FakeExchange::parse(text, 0)
+            .with_variable("request", "POST /a?b=1 HTTP/1.1")
+            .with_variable("graphql_name", "Secret");
         let mut mask = MaskedRequest::default();
         let value = |mask: &MaskedRequest, name: &str| {
             let value = mask.variable(&exchange, &Variable::parse(name));
@@ -144,8 +178,15 @@ mod tests {
             ("post_arg_f", Some("*")),
             ("request_body", Some("f=*")),
             ("request_method", Some("POST")),
+            ("request", Some("POST /a?b=* HTTP/1.1")),
+            ("upstream_uri", Some("/a?b=*")),
+            ("graphql_name", None),
         ] {
             assert_eq!(value(&mask, name).as_deref(), expected, "{name}");
         }
+        mask.body = Some(b"query Masked {a}".to_vec());
+        assert_eq!(value(&mask, "graphql_name").as_deref(), Some("Masked"));
+        mask.headers.push(("host".into(), Some(b"*".to_vec())));
+        assert_eq!(value(&mask, "host").as_deref(), Some("*"));
     }
 }

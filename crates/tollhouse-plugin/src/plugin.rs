@@ -296,7 +296,8 @@ pub enum UpstreamRef<'a> {
 pub struct PluginEndpoint {
     /// Method of requests; other methods get 404.
     pub method: &'static str,
-    /// Path of the endpoint, if `plugin_attr.<plugin>.uri` does not name another.
+    /// Path of the endpoint, if `plugin_attr.<plugin>.uri` does not name another. A `*` at the end
+    /// stands for any rest.
     pub path: &'static str,
     /// Function that answers a request.
     pub answer: AnswerRequest,

@@ -18,25 +18,38 @@
 //!
 //! # Notes
 //! `regex` replaces the first match; `$1` in `value` stands for a group. Names of JSON fields are
-//! JSONPaths without filters. A body that cannot be masked because it is not of the stated format,
-//! or longer than `max_body_size`, is not logged at all. Traces record what the client sent.
+//! JSONPaths without filters. Forms are bodies with the content type
+//! `application/x-www-form-urlencoded`. A body that cannot be masked is not logged at all: it is not
+//! of a stated format, repeats the name of a JSON field, has more than 100,000 values, or is longer
+//! than `max_body_size`. Neither is a body above 32 KiB if a plugin has replaced it or answered the
+//! request. Traces record what the client sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
-use tollhouse_model::variable::{Variable, decode_argument};
-use tollhouse_plugin::{Category, ConfError, LogContext, Phases, Plugin, Scope};
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::{
+    Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns;
 use crate::shared::confs::substitute::{self, Replacement};
 
-use self::path::{FieldPath, Key};
+use self::body::BodyMasks;
+use self::path::FieldPath;
 
+mod body;
+mod pairs;
 mod path;
+
+/// Bodies of at most this many bytes are masked on the core when the exchange has ended; longer ones
+/// on another thread before that.
+const INLINE_BYTES_MAX: usize = 32 << 10;
 
 /// Configuration of `data-mask`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -109,11 +122,13 @@ pub enum ActionKind {
 pub struct DataMask {
     query: Vec<(String, Action)>,
     headers: Vec<(String, Action)>,
-    form: Vec<(String, Action)>,
-    fields: Vec<(FieldPath, Action)>,
-    body_bytes_max: u64,
-    form_fields_max: usize,
+    /// `None` without masks of bodies.
+    body: Option<Arc<BodyMasks>>,
 }
+
+/// Masked form of a long body, in the form of [`BodyMasks::apply`].
+#[derive(Default)]
+struct LongBody(Option<Vec<u8>>);
 
 #[derive(Debug)]
 enum Action {
@@ -127,13 +142,15 @@ enum Masked {
     Unchanged,
     Removed,
     Text(Vec<u8>),
+    /// The value could not be searched, and must not be shown.
+    Unknown,
 }
 
 impl Plugin for DataMask {
     const NAME: &'static str = "data-mask";
     const PRIORITY: i32 = 1500;
     const CATEGORY: Category = Category::Observability;
-    const PHASES: Phases = Phases::LOG;
+    const PHASES: Phases = Phases::BEFORE_PROXY.union(Phases::LOG);
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
@@ -156,12 +173,11 @@ impl Plugin for DataMask {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
-        let mut plugin = Self {
-            query: Vec::new(),
-            headers: Vec::new(),
+        let (mut query, mut headers) = (Vec::new(), Vec::new());
+        let mut body = BodyMasks {
             form: Vec::new(),
             fields: Vec::new(),
-            body_bytes_max: config.max_body_size,
+            bytes_max: usize::try_from(config.max_body_size).unwrap_or(usize::MAX),
             form_fields_max: match config.max_req_post_args {
                 0 => usize::MAX,
                 count => usize::try_from(count).unwrap_or(usize::MAX),
@@ -170,15 +186,39 @@ impl Plugin for DataMask {
         for mask in config.request {
             let action = Action::compile(&mask)?;
             match (mask.part, mask.body_format) {
-                (Part::Query, _) => plugin.query.push((mask.name, action)),
-                (Part::Header, _) => plugin.headers.push((mask.name, action)),
+                (Part::Query, _) => query.push((mask.name, action)),
+                (Part::Header, _) => headers.push((mask.name, action)),
                 (Part::Body, Some(BodyFormat::Json)) => {
-                    plugin.fields.push((FieldPath::parse(&mask.name)?, action));
+                    body.fields.push((FieldPath::parse(&mask.name)?, action));
                 }
-                (Part::Body, _) => plugin.form.push((mask.name, action)),
+                (Part::Body, _) => body.form.push((mask.name, action)),
             }
         }
-        Ok(plugin)
+        let has_masks = !body.form.is_empty() || !body.fields.is_empty();
+        Ok(Self { query, headers, body: has_masks.then(|| Arc::new(body)) })
+    }
+
+    fn phases(&self) -> Phases {
+        if self.body.is_some() { Self::PHASES } else { Phases::LOG }
+    }
+
+    /// Masks a long body, because the log phase cannot wait for another thread. Loggers have read
+    /// it by now.
+    fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let Some(masks) = &self.body else { return Step::Continue };
+        let length = cx.exchange().body().map_or(0, <[u8]>::len);
+        let is_examined = (INLINE_BYTES_MAX + 1..=masks.bytes_max).contains(&length);
+        if !is_examined || cx.exchange().edits().body.is_some() {
+            return Step::Continue;
+        }
+        let masks = Arc::clone(masks);
+        let kind = cx.exchange().client_header(b"content-type").unwrap_or_default().to_vec();
+        Step::wait(async move {
+            if let Ok(masked) = cx.examine_body(move |body| masks.apply(body, &kind)).await {
+                cx.remember(LongBody(masked));
+            }
+            Flow::Continue
+        })
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {
@@ -212,8 +252,7 @@ impl Action {
                 match substitute::first(pattern, value, replacement) {
                     Ok(Some((text, _))) => Masked::Text(text),
                     Ok(None) => Masked::Unchanged,
-                    // A value that could not be searched must not be shown.
-                    Err(_) => Masked::Removed,
+                    Err(_) => Masked::Unknown,
                 }
             }
         }
@@ -222,16 +261,24 @@ impl Action {
 
 impl DataMask {
     fn mask_query(&self, cx: &mut LogContext<'_>) {
-        let Some(query) = cx.query().filter(|_| !self.query.is_empty()) else { return };
-        let Some(masked) = mask_pairs(query, &self.query, usize::MAX) else { return };
-        let uri = cx.variables().variable(&Variable::RequestUri).unwrap_or_default();
-        let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
-        let mut uri = uri[..end].to_vec();
-        if !masked.is_empty() {
-            uri.push(b'?');
-            uri.extend_from_slice(&masked);
+        if self.query.is_empty() {
+            return;
         }
-        cx.mask().uri = Some(uri);
+        let masked = |uri: &[u8]| {
+            let at = uri.iter().position(|byte| *byte == b'?')?;
+            let query = pairs::mask(&uri[at + 1..], &self.query, usize::MAX);
+            let query = query.unwrap_or(Some(Vec::new()))?;
+            Some(if query.is_empty() { uri[..at].into() } else { [&uri[..=at], &query].concat() })
+        };
+        let edited = cx.request().edits().upstream_uri().map(<[u8]>::to_vec);
+        if let Some(uri) = edited.and_then(|uri| masked(&uri)) {
+            cx.mask().upstream_uri = Some(uri);
+        }
+        // A query that an earlier plugin has masked is masked further.
+        let uri = cx.variables().variable(&Variable::RequestUri).unwrap_or_default();
+        if let Some(uri) = masked(&uri) {
+            cx.mask().uri = Some(uri);
+        }
     }
 
     fn mask_headers(&self, cx: &mut LogContext<'_>) {
@@ -244,7 +291,7 @@ impl DataMask {
             let masked = value.map(|value| action.apply(&value));
             let new = match masked {
                 None | Some(Masked::Unchanged) => continue,
-                Some(Masked::Removed) => None,
+                Some(Masked::Removed | Masked::Unknown) => None,
                 Some(Masked::Text(text)) => Some(text),
             };
             cx.mask().headers.push((name.as_str().into(), new));
@@ -252,139 +299,29 @@ impl DataMask {
     }
 
     fn mask_body(&self, cx: &mut LogContext<'_>) {
-        if self.form.is_empty() && self.fields.is_empty() {
-            return;
-        }
+        let Some(masks) = &self.body else { return };
+        let long = cx.recall::<LongBody>().map(std::mem::take);
+        let request = cx.request();
         let known = cx.masked().and_then(|masked| masked.body.as_deref());
-        let Some(body) = known.or_else(|| cx.request().body()).filter(|body| !body.is_empty())
-        else {
+        let Some(body) = known.or_else(|| request.body()).filter(|body| !body.is_empty()) else {
             return;
         };
-        let masked = match body.len() as u64 <= self.body_bytes_max {
-            true => self.masked_body(body),
-            false => {
-                tracing::warn!("a request's body is too long to be masked and is not logged");
-                Some(Vec::new())
+        let masked = match long {
+            _ if body.len() <= INLINE_BYTES_MAX => {
+                let kind = request.client_header(b"content-type").unwrap_or_default();
+                masks.apply(body, kind)
             }
+            Some(LongBody(masked)) if known.is_none() => masked,
+            _ => Some(Vec::new()),
         };
-        if let Some(masked) = masked {
-            cx.mask().body = Some(masked);
-        }
-    }
-
-    /// Returns the masked form of a body; `None` if nothing had to be masked.
-    fn masked_body(&self, body: &[u8]) -> Option<Vec<u8>> {
-        let form = mask_pairs(body, &self.form, self.form_fields_max);
-        if self.fields.is_empty() {
-            return form;
-        }
-        let body = form.as_deref().unwrap_or(body);
-        let Ok(mut document) = serde_json::from_slice::<Value>(body) else {
-            tracing::warn!("a request's body is not JSON, cannot be masked and is not logged");
-            return Some(Vec::new());
-        };
-        let mut is_masked = false;
-        for (path, action) in &self.fields {
-            let Some(places) = path.places(&document) else { return Some(Vec::new()) };
-            // From the end, because removed items change the positions of later ones.
-            for place in places.iter().rev() {
-                is_masked |= mask_field(&mut document, place, action);
+        // A logger may have seen the body of another plugin, which is not the one that was examined.
+        let is_replaced = request.edits().body.is_some();
+        let shown = masked.or_else(|| is_replaced.then(|| body.to_vec()));
+        if let Some(shown) = shown {
+            if shown.is_empty() {
+                tracing::debug!("a request's body cannot be masked and is not logged");
             }
-        }
-        if is_masked { serde_json::to_vec(&document).ok() } else { form }
-    }
-}
-
-/// Masks one field; returns whether it has changed.
-fn mask_field(document: &mut Value, place: &[Key], action: &Action) -> bool {
-    let Some((key, parents)) = place.split_last() else { return false };
-    let parent = parents.iter().try_fold(document, |value, key| match key {
-        Key::Name(name) => value.get_mut(name),
-        Key::Item(index) => value.get_mut(index),
-    });
-    let Some(parent) = parent else { return false };
-    let value = match key {
-        Key::Name(name) => parent.get(name),
-        Key::Item(index) => parent.get(index),
-    };
-    let masked = match (action, value) {
-        (_, None) => return false,
-        // Regular expressions apply to texts only.
-        (Action::Regex(..), Some(Value::String(text))) => action.apply(text.as_bytes()),
-        (Action::Regex(..), Some(_)) => return false,
-        (_, Some(_)) => action.apply(b""),
-    };
-    match (masked, key, parent) {
-        (Masked::Unchanged, ..) => return false,
-        (Masked::Removed, Key::Name(name), Value::Object(fields)) => {
-            fields.shift_remove(name);
-        }
-        (Masked::Removed, Key::Item(index), Value::Array(items)) => {
-            items.remove(*index);
-        }
-        (Masked::Text(text), Key::Name(name), parent) => {
-            parent[name] = String::from_utf8_lossy(&text).into();
-        }
-        (Masked::Text(text), Key::Item(index), parent) => {
-            parent[*index] = String::from_utf8_lossy(&text).into();
-        }
-        _ => return false,
-    }
-    true
-}
-
-/// Masks the fields of a query or form; `None` if no mask applies. Only the first `count_max`
-/// fields are kept.
-fn mask_pairs(text: &[u8], masks: &[(String, Action)], count_max: usize) -> Option<Vec<u8>> {
-    let mut is_masked = false;
-    let mut kept: Vec<Vec<u8>> = Vec::new();
-    for pair in text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-        let at = pair.iter().position(|byte| *byte == b'=');
-        let name = decode_argument(&pair[..at.unwrap_or(pair.len())]);
-        let mut value = at.map(|at| decode_argument(&pair[at + 1..]).into_owned());
-        let mut is_kept = true;
-        let mut is_changed = false;
-        for (_, action) in masks.iter().filter(|(other, _)| other.as_bytes() == &*name) {
-            let is_flag = value.is_none() && matches!(action, Action::Regex(..));
-            let masked = match is_flag {
-                true => Masked::Unchanged,
-                false => action.apply(value.as_deref().unwrap_or_default()),
-            };
-            match masked {
-                Masked::Unchanged => {}
-                Masked::Removed => is_kept = false,
-                Masked::Text(text) => {
-                    is_changed = true;
-                    value = Some(text);
-                }
-            }
-        }
-        is_masked |= is_changed || !is_kept;
-        if !is_kept {
-            continue;
-        }
-        kept.push(match value.filter(|_| is_changed) {
-            Some(value) => {
-                let mut pair = pair[..at.unwrap_or(pair.len())].to_vec();
-                pair.push(b'=');
-                escape(&value, &mut pair);
-                pair
-            }
-            None => pair.to_vec(),
-        });
-    }
-    is_masked |= !masks.is_empty() && kept.len() > count_max;
-    kept.truncate(count_max);
-    is_masked.then(|| kept.join(&b'&'))
-}
-
-/// Appends a value, encoded for a query; `*` stays as it is, because masks consist of it.
-fn escape(value: &[u8], out: &mut Vec<u8>) {
-    for &byte in value {
-        if byte.is_ascii_alphanumeric() || b"-._~*".contains(&byte) {
-            out.push(byte);
-        } else {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            cx.mask().body = Some(shown);
         }
     }
 }

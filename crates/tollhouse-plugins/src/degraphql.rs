@@ -9,11 +9,13 @@
 //! # Answers
 //! - 400 when the body is missing or not a JSON object
 //! - 405 for methods other than GET and POST
-//! - 503 when the body cannot be read or exceeds `max_req_body_size`
+//! - 503 when the body cannot be read, or exceeds `max_req_body_size` or 1 MiB
 //!
 //! # Notes
 //! The variables of a GET are its arguments, those of a POST the fields of its JSON body. Nodes get a
 //! GET with the query in its arguments, or a POST with a JSON body.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +27,9 @@ use tollhouse_plugin::{
 use crate::graphql::Query;
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::request_document::query_document;
+
+/// Longest body of a request, in bytes. Variables of a query are short.
+const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Configuration of `degraphql`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,7 +43,7 @@ pub struct Config {
     /// Name of the operation; required if the query has several.
     #[schemars(length(min = 1, max = 1024))]
     pub operation_name: Option<String>,
-    /// Longest body of a request, in bytes; 64 MiB by default.
+    /// Longest body of a request, in bytes; 64 MiB by default. Values above 1 MiB count as 1 MiB.
     #[serde(default = "default_body_bytes_max")]
     #[schemars(range(min = 1))]
     pub max_req_body_size: u64,
@@ -50,7 +55,16 @@ defaults! {
 
 #[derive(Debug)]
 pub struct Degraphql {
-    config: Config,
+    query: Arc<NodeQuery>,
+    body_bytes_max: u64,
+}
+
+/// Query that nodes get.
+#[derive(Debug)]
+struct NodeQuery {
+    text: String,
+    variables: Option<Vec<String>>,
+    operation_name: Option<String>,
 }
 
 impl Plugin for Degraphql {
@@ -69,7 +83,9 @@ impl Plugin for Degraphql {
             return Err(text.into());
         }
         drop(query);
-        Ok(Self { config })
+        let Config { query: text, variables, operation_name, max_req_body_size } = config;
+        let query = Arc::new(NodeQuery { text, variables, operation_name });
+        Ok(Self { query, body_bytes_max: max_req_body_size.min(BODY_BYTES_MAX) })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -92,15 +108,38 @@ impl Plugin for Degraphql {
 }
 
 impl Degraphql {
+    fn rewrite_query(&self, cx: &mut RequestContext<'_>) {
+        let query = self.query.in_arguments(cx.query());
+        let mut uri = cx.node_uri().into_owned();
+        let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+        uri.truncate(end);
+        uri.extend_from_slice(&query);
+        cx.edits().set_upstream_uri(&uri);
+    }
+
+    /// Replaces the body. The error is the status of the refusal.
+    async fn rewrite_body(&self, cx: &mut RequestContext<'_>) -> Result<(), u16> {
+        cx.read_body(self.body_bytes_max).await.map_err(|_| 503_u16)?;
+        let query = Arc::clone(&self.query);
+        let new = cx.examine_body(move |body| query.in_body(body)).await.map_err(|_| 503_u16)?;
+        let new = new.ok_or(400_u16)?;
+        cx.set_header("Content-Type", b"application/json");
+        cx.edits().body = Some(new);
+        Ok(())
+    }
+}
+
+impl NodeQuery {
     /// Returns the values of the variables among `fields`; `None` if the query has no variables.
     fn variables(&self, fields: &Value) -> Option<Value> {
-        let names = self.config.variables.as_ref()?;
+        let names = self.variables.as_ref()?;
         let values = names.iter().filter_map(|name| Some((name.clone(), fields.get(name)?.clone())));
         Some(Value::Object(values.collect()))
     }
 
-    fn rewrite_query(&self, cx: &mut RequestContext<'_>) {
-        let variables = self.variables(&query_document(cx.query()));
+    /// Returns the query string of a GET, with its question mark.
+    fn in_arguments(&self, arguments: Option<&[u8]>) -> Vec<u8> {
+        let variables = self.variables(&query_document(arguments));
         let mut query = Vec::new();
         let mut add = |name: &str, value: &str| {
             query.extend_from_slice(if query.is_empty() { b"?" } else { b"&" });
@@ -111,35 +150,28 @@ impl Degraphql {
         if let Some(variables) = variables {
             add("variables", &variables.to_string());
         }
-        if let Some(name) = &self.config.operation_name {
+        if let Some(name) = &self.operation_name {
             add("operationName", name);
         }
-        add("query", &self.config.query);
-        let mut uri = cx.node_uri().into_owned();
-        let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
-        uri.truncate(end);
-        uri.extend_from_slice(&query);
-        cx.edits().set_upstream_uri(&uri);
+        add("query", &self.text);
+        query
     }
 
-    /// Replaces the body. The error is the status of the refusal.
-    async fn rewrite_body(&self, cx: &mut RequestContext<'_>) -> Result<(), u16> {
-        let body = cx.read_body(self.config.max_req_body_size).await.map_err(|_| 503_u16)?;
+    /// Returns the body of a POST; `None` if the client's is not a JSON object.
+    fn in_body(&self, body: &[u8]) -> Option<Vec<u8>> {
         let mut new = Map::new();
-        if self.config.variables.is_some() {
-            let fields: Value = serde_json::from_slice(body).map_err(|_| 400_u16)?;
+        if self.variables.is_some() {
+            let fields: Value = serde_json::from_slice(body).ok()?;
             if !fields.is_object() && !fields.is_array() {
-                return Err(400);
+                return None;
             }
             new.extend(self.variables(&fields).map(|variables| ("variables".into(), variables)));
         }
-        if let Some(name) = &self.config.operation_name {
+        if let Some(name) = &self.operation_name {
             new.insert("operationName".into(), json!(name));
         }
-        new.insert("query".into(), json!(self.config.query));
-        cx.set_header("Content-Type", b"application/json");
-        cx.edits().body = Some(Value::Object(new).to_string().into_bytes());
-        Ok(())
+        new.insert("query".into(), json!(self.text));
+        Some(Value::Object(new).to_string().into_bytes())
     }
 }
 
@@ -178,6 +210,17 @@ mod tests {
         assert_eq!(outcome.edits, uri);
         let outcome = harness.request("POST / HTTP/1.1\n\nno json");
         assert!(outcome.edits.contains("\"operationName\":\"B\""), "{}", outcome.edits);
+    }
+
+    #[test]
+    fn long_bodies_are_refused_whatever_the_conf_says() {
+        let conf = json!({"query": QUERY, "variables": ["name"], "max_req_body_size": 64 << 20});
+        for (bytes, status) in [(1 << 20, 0), ((1 << 20) + 1, 503)] {
+            let name = "x".repeat(bytes - "{\"name\":\"\"}".len());
+            let request = format!("POST / HTTP/1.1\n\n{{\"name\":\"{name}\"}}");
+            let outcome = Harness::new::<Degraphql>(&conf).request(&request);
+            assert_eq!(outcome.status(), status, "{bytes}");
+        }
     }
 
     #[test]

@@ -31,6 +31,17 @@ impl<'t> Query<'t> {
         self.0.definitions.len()
     }
 
+    /// Whether all operations are queries.
+    pub(crate) fn only_queries(&self) -> bool {
+        self.0.definitions.iter().all(|definition| match definition {
+            Definition::Fragment(_) => true,
+            Definition::Operation(operation) => match operation {
+                OperationDefinition::SelectionSet(_) | OperationDefinition::Query(_) => true,
+                OperationDefinition::Mutation(_) | OperationDefinition::Subscription(_) => false,
+            },
+        })
+    }
+
     /// Returns the largest number of selections within each other: of the operation with this name,
     /// or of all operations if no operation has it. Fragments count where they are used.
     pub(crate) fn depth(&self, operation_name: Option<&str>) -> Result<u64, NoDepth> {

@@ -42,7 +42,6 @@ use self::spec::Spec;
 
 mod check;
 mod spec;
-mod unique_members;
 
 /// Longest document that is fetched, in bytes.
 const SPEC_BYTES_MAX: usize = 16 << 20;

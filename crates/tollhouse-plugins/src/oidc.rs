@@ -24,13 +24,16 @@ mod tokens;
 
 pub use self::assertion::AssertionAlgorithm;
 pub(crate) use self::assertion::{Signer, SignerConf};
+pub(crate) use self::cached::Cached;
 pub(crate) use self::checks::{PublicKey, Rules};
 pub(crate) use self::client::ClientAuth;
-pub(crate) use self::cookies::{Jar, SameSite};
+pub(crate) use self::cookies::{CookieTerms, Jar, SameSite};
 pub(crate) use self::engine::{AccessRules, Admission, Audience, Bearer, Engine, Otherwise, User};
+pub(crate) use self::error::Unavailable;
 pub(crate) use self::flow::{Login, PushedAuthorization};
 pub(crate) use self::introspection::{Answers, Introspection};
-pub(crate) use self::login::{Callback, UsedStates};
+pub(crate) use self::login::{Callback, UsedStates, safe_target};
 pub(crate) use self::provider::{Document, Provider, Source};
+pub(crate) use self::random::token as random_token;
 pub(crate) use self::session::Lifetimes;
 pub(crate) use self::tokens::{Client, Renewals};

@@ -20,20 +20,20 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 use tollhouse_plugin::{Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::functions::{ConnectionFields, Function, default_timeout};
 use crate::http_client::Call;
 use crate::shared::auth::base64::encode_base64;
+use crate::shared::auth::secret::SecretText;
 
 /// Configuration of `openfunction`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
     /// Address of the function.
     pub function_uri: String,
-    /// Credentials of the gateway: `service_token` is `name:password`, sent with HTTP Basic.
-    pub authorization: Option<Value>,
+    /// Credentials of the gateway.
+    pub authorization: Option<Credentials>,
     /// Timeout for the function's answer, in milliseconds; 3000 by default.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 100))]
@@ -43,10 +43,18 @@ pub struct Config {
     pub connection: ConnectionFields,
 }
 
+/// Credentials of the gateway.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Credentials {
+    /// `name:password`, sent with HTTP Basic.
+    pub service_token: Option<SecretText>,
+}
+
+#[derive(Debug)]
 pub struct Openfunction {
     function: Function,
     /// Value of `Authorization`.
-    authorization: Option<String>,
+    authorization: Option<SecretText>,
 }
 
 impl Plugin for Openfunction {
@@ -60,8 +68,9 @@ impl Plugin for Openfunction {
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let function = Function::new(&config.function_uri, config.timeout, &config.connection)?;
-        let token = config.authorization.as_ref().and_then(|it| it["service_token"].as_str());
-        let authorization = token.map(|token| format!("Basic {}", encode_base64(token)));
+        let token = config.authorization.and_then(|credentials| credentials.service_token);
+        let basic = |token: SecretText| format!("Basic {}", encode_base64(token.as_bytes()));
+        let authorization = token.map(|token| basic(token).into());
         Ok(Self { function, authorization })
     }
 
@@ -74,7 +83,7 @@ impl Openfunction {
     fn sign(&self, call: &mut Call) {
         let Some(value) = &self.authorization else { return };
         call.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        call.headers.push(("Authorization".into(), value.clone().into_bytes()));
+        call.headers.push(("Authorization".into(), value.as_bytes().to_vec()));
     }
 }
 
@@ -97,6 +106,14 @@ mod tests {
         let conf = json!({"function_uri": server.url("/f")});
         Harness::new::<Openfunction>(&conf).request(request);
         assert_eq!(header(&server.next_request(), "authorization"), Some("of the client"));
+    }
+
+    #[test]
+    fn the_token_is_not_shown() {
+        let conf = json!({"function_uri": "http://a/f", "authorization": {"service_token": "name:password"}});
+        let config: Config = serde_json::from_value(conf).unwrap();
+        let shown = format!("{config:?}");
+        assert!(shown.contains("service_token") && !shown.contains("password"), "{shown}");
     }
 
     #[test]

@@ -68,7 +68,11 @@ impl Plugin for PublicApi {
         let method = cx.method();
         let mut plugins = self.endpoints.iter();
         let is_meant = |(other, endpoint): &&(String, PluginEndpoint)| {
-            other == path && endpoint.method.as_bytes() == method
+            let is_path = match other.strip_suffix('*') {
+                Some(start) => path.starts_with(start),
+                None => other == path,
+            };
+            is_path && endpoint.method.as_bytes() == method
         };
         if let Some((_, endpoint)) = plugins.find(is_meant).cloned() {
             let answering = (endpoint.answer)(cx, &self.services);

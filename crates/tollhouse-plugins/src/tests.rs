@@ -42,6 +42,8 @@ fn every_page_has_its_headings_in_order() {
 /// Optional fields with listed values that have no default: absent is none of the values, or depends on other fields.
 const WITHOUT_DEFAULT: &[&str] = &[
     "acl.external_user_label_field_parser",
+    "body-transformer.request.input_format",
+    "body-transformer.response.input_format",
     "data-mask.request.body_format",
     "openid-connect.client_jwt_assertion_alg",
     "openid-connect.par.endpoint_auth_method",

@@ -99,12 +99,12 @@ pub struct RequestTrace {
     terms: TraceTerms,
     /// `traceparent` of the request's own span, written at first use.
     traceparent: OnceCell<[u8; w3c::TRACEPARENT_BYTES]>,
+    sink: Option<Arc<dyn SpanSink>>,
+    route: Vec<u8>,
     /// Nanoseconds since 1970; 0 unless spans are or were recorded. The fields below are empty then.
     started_ns: u64,
-    sink: Option<Arc<dyn SpanSink>>,
     attempts: SmallVec<[AttemptSpan; ATTEMPTS_INLINE]>,
     inner: RefCell<Vec<InnerSpan>>,
-    route: Vec<u8>,
     attributes: RefCell<Attributes>,
 }
 
@@ -155,12 +155,13 @@ impl RequestTrace {
     #[inline]
     pub fn finish(&mut self) {
         self.context = None;
+        // Also set by a trace that is not recorded.
+        self.sink = None;
+        self.route.clear();
         if self.started_ns != 0 {
             self.started_ns = 0;
-            self.sink = None;
             self.attempts.clear();
             self.inner.get_mut().clear();
-            self.route.clear();
             self.attributes.get_mut().clear();
         }
     }
@@ -364,5 +365,20 @@ mod tests {
         assert_eq!(trace.begin(start(false)), TraceExtent::Context);
         assert_eq!((trace.is_recorded(), trace.started_ns(), trace.route()), (false, 0, &b""[..]));
         trace.each_attribute(|attribute| panic!("{attribute:?}"));
+    }
+
+    #[test]
+    fn nothing_of_an_unrecorded_trace_reaches_the_next() {
+        #[derive(Debug)]
+        struct Sink;
+        impl SpanSink for Sink {
+            fn take(&self, _block: crate::span::SpanBlock) {}
+        }
+        let mut trace = RequestTrace::default();
+        trace.begin(TraceStart { sink: Some(Arc::new(Sink)), ..start(false) });
+        trace.note_route(b"/a");
+        trace.finish();
+        assert_eq!(trace.route(), b"");
+        assert!(trace.take_sink().is_none());
     }
 }

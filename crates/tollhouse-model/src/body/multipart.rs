@@ -13,18 +13,7 @@ pub(super) fn look_up(
     wanted: &[Variable],
 ) -> Vec<Option<Vec<u8>>> {
     let mut values = vec![None; wanted.len()];
-    let Some(boundary) = parameter(content_type, b"boundary").filter(|text| !text.is_empty())
-    else {
-        return values;
-    };
-    let delimiter = [b"--", boundary].concat();
-    let is_line_start = |at: &usize| *at == 0 || body[at - 1] == b'\n';
-    let mut starts = memmem::find_iter(body, &delimiter).filter(is_line_start).peekable();
-    while let (Some(start), Some(end)) = (starts.next(), starts.peek()) {
-        // The part between two delimiters, without the line end before the second one.
-        let part = &body[start + delimiter.len()..end - 1];
-        let part = part.strip_suffix(b"\r").unwrap_or(part);
-        let Some((name, value)) = field(part) else { continue };
+    for (name, value) in fields(body, content_type) {
         for (variable, found) in wanted.iter().zip(&mut values) {
             if found.is_none() && field_name(variable).is_some_and(|it| it.as_bytes() == name) {
                 *found = Some(value.to_vec());
@@ -32,6 +21,28 @@ pub(super) fn look_up(
         }
     }
     values
+}
+
+/// Returns names and values of all fields, in order; nothing if the type has no boundary. Parts
+/// without a name are left out.
+pub fn fields<'b>(
+    body: &'b [u8],
+    content_type: &[u8],
+) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+    let boundary = parameter(content_type, b"boundary").filter(|text| !text.is_empty());
+    let delimiter = boundary.map(|boundary| [b"--", boundary].concat()).unwrap_or_default();
+    let starts: Vec<usize> = match delimiter.is_empty() {
+        true => Vec::new(),
+        false => memmem::find_iter(body, &delimiter)
+            .filter(|at| *at == 0 || body[at - 1] == b'\n')
+            .collect(),
+    };
+    let pairs = starts.clone().into_iter().zip(starts.into_iter().skip(1));
+    pairs.filter_map(move |(start, end)| {
+        // The part between two delimiters, without the line end before the second one.
+        let part = body.get(start + delimiter.len()..end - 1)?;
+        field(part.strip_suffix(b"\r").unwrap_or(part))
+    })
 }
 
 /// Splits a part into name and value. The part begins with the rest of the delimiter's line.

@@ -4,18 +4,24 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tollhouse_plugin::testing::{FakeExchange, Harness};
-use tollhouse_plugin::{MaskedRequest, Memory, Transfer};
+use tollhouse_plugin::{MaskedRequest, Transfer};
 
 use super::*;
 
 /// Runs the log phase and returns what later loggers see.
 fn masked(conf: &Value, request: &str) -> Option<Box<MaskedRequest>> {
-    let harness = Harness::new::<DataMask>(conf);
-    let handler = Arc::clone(&harness.handler);
     let mut exchange = FakeExchange::parse(request, 0);
     exchange.body_was_read = true;
-    let mut memory = Memory::default();
-    let mut cx = LogContext::new(&exchange, &mut memory, Transfer::default());
+    masked_of(conf, &mut exchange)
+}
+
+fn masked_of(conf: &Value, exchange: &mut FakeExchange) -> Option<Box<MaskedRequest>> {
+    let mut harness = Harness::new::<DataMask>(conf);
+    harness.run(exchange);
+    let handler = Arc::clone(&harness.handler);
+    let mut memory = std::mem::take(&mut exchange.memory);
+    let mut cx = LogContext::new(exchange, &mut memory, Transfer::default());
+    cx.enter(1);
     handler.log(&mut cx);
     cx.into_masked()
 }
@@ -74,7 +80,9 @@ fn headers_are_masked_for_loggers_alone() {
 #[test]
 fn fields_of_bodies_are_masked_and_unreadable_bodies_are_not_logged() {
     let body = |conf: Value, body: &str| {
-        let masked = masked(&conf, &format!("POST / HTTP/1.1\n\n{body}"));
+        let kind = if body.starts_with('{') { "json" } else { "x-www-form-urlencoded" };
+        let request = format!("POST / HTTP/1.1\nContent-Type: application/{kind}\n\n{body}");
+        let masked = masked(&conf, &request);
         masked.map(|masked| String::from_utf8(masked.body.unwrap()).unwrap())
     };
     let of = |format: &str, name: &str, action: &str| {
@@ -120,6 +128,76 @@ fn fields_of_bodies_are_masked_and_unreadable_bodies_are_not_logged() {
     };
     assert_eq!(body(short("max_body_size", 3), "password=p").as_deref(), Some(""));
     assert_eq!(body(short("max_req_post_args", 1), "a=1&password=p").as_deref(), Some("a=1"));
+}
+
+fn body_mask(format: &str, name: &str) -> Value {
+    json!({"type": "body", "body_format": format, "name": name, "action": "regex", "regex": "secret", "value": "*"})
+}
+
+/// Returns the body that logs show: `None` if it is the client's own.
+fn shown(masks: &[Value], kind: &str, body: &str) -> Option<String> {
+    let request = format!("POST / HTTP/1.1\nContent-Type: {kind}\n\n{body}");
+    let masked = masked(&json!({"request": masks}), &request)?;
+    masked.body.map(|body| String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn a_body_of_another_type_than_the_masks_is_not_logged() {
+    let (form, json) = (body_mask("urlencoded", "a"), body_mask("json", "$.a"));
+    let encoded = "application/x-www-form-urlencoded; charset=utf-8";
+    for (masks, kind, body, expected) in [
+        (vec![form.clone()], encoded, "a=secret", Some("a=*")),
+        (vec![form.clone()], "application/json", r#"{"a":"secret"}"#, Some("")),
+        (vec![form.clone()], encoded, r#"{"a":"secret"}"#, Some("")),
+        (vec![form.clone()], "multipart/form-data; boundary=x", "--x a=secret", Some("")),
+        (vec![form.clone()], "", "a=secret", Some("")),
+        (vec![json.clone()], encoded, "a=secret", Some("")),
+        (vec![json.clone(), form.clone()], encoded, "a=secret", Some("a=*")),
+        (vec![json.clone(), form], "", r#"{"a":"secret"}"#, Some(r#"{"a":"*"}"#)),
+        (vec![json], "", r#"{"a": "open"}"#, None),
+    ] {
+        assert_eq!(shown(&masks, kind, body).as_deref(), expected, "{kind} {body}");
+    }
+}
+
+#[test]
+fn json_that_servers_read_in_different_ways_is_not_logged() {
+    let mask = [body_mask("json", "$.a.b")];
+    for body in [r#"{"a":{"b":"secret"},"a":1}"#, r#"{"a":{"b":"secret","b":"x"}}"#] {
+        assert_eq!(shown(&mask, "application/json", body).as_deref(), Some(""), "{body}");
+    }
+}
+
+#[test]
+fn deep_documents_and_hostile_values_cost_a_bounded_work() {
+    let deep = format!("{}{}{}", "[".repeat(100), "1,".repeat(20_000) + "1", "]".repeat(100));
+    let paths = [body_mask("json", "$..*..*..*..a")];
+    assert_eq!(shown(&paths, "application/json", &deep).as_deref(), Some(""));
+    let many = format!("[{}1]", "1,".repeat(100_001));
+    assert_eq!(shown(&paths, "application/json", &many).as_deref(), Some(""));
+}
+
+#[test]
+fn long_bodies_are_masked_before_the_log_phase_unless_a_plugin_has_replaced_them() {
+    let long = "x".repeat(INLINE_BYTES_MAX);
+    let body = format!(r#"{{"a":"secret","b":"{long}"}}"#);
+    let conf = json!({"request": [body_mask("json", "$.a")]});
+    for (replaced, expected) in [(None, body.replace("secret", "*")), (Some(b"{}"), String::new())] {
+        let mut exchange = FakeExchange::parse(&format!("POST / HTTP/1.1\n\n{body}"), 0);
+        exchange.body_was_read = true;
+        exchange.edits.body = replaced.map(|body| body.to_vec());
+        let masked = masked_of(&conf, &mut exchange).and_then(|masked| masked.body);
+        assert_eq!(masked.map(|body| String::from_utf8(body).unwrap()), Some(expected));
+    }
+}
+
+#[test]
+fn arguments_that_plugins_have_set_for_nodes_are_masked() {
+    let conf = mask(json!({"type": "query", "name": "token", "action": "remove"}));
+    let mut exchange = FakeExchange::parse("GET /a?b=1 HTTP/1.1\n\n", 0);
+    exchange.edits.set_upstream_uri(b"/c?token=x&d=1");
+    let masked = masked_of(&conf, &mut exchange).unwrap();
+    assert_eq!((masked.uri.as_deref(), masked.upstream_uri.as_deref()), (None, Some(&b"/c?d=1"[..])));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 use tollhouse_model::variable::{cookie_value, decode_argument};
 
 use super::spec::{Body, Kinds, Operation, Parameter, Place, Spec};
-use super::unique_members::UniqueMembers;
+use crate::shared::messages::unique_members::UniqueMembers;
 
 /// Parts of requests that are not checked.
 #[derive(Debug, Clone, Copy, Default)]

@@ -160,6 +160,11 @@ impl Jar {
         Some(lines)
     }
 
+    /// Returns the line that sets a value as it is, such as a random id.
+    pub(crate) fn plain(&self, name: &str, value: &str, terms: CookieTerms) -> String {
+        format!("{name}={value}{}", self.attributes(terms))
+    }
+
     /// Returns the lines that remove a value.
     pub(crate) fn remove(&self, name: &str, parts: usize, scheme: Scheme) -> Vec<String> {
         self.removal(name, 1..=parts.max(1), scheme)

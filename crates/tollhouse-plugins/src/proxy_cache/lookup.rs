@@ -58,6 +58,30 @@ impl ProxyCache {
                 }
             });
         }
+        self.look_up_key(cx, key)
+    }
+
+    /// Answers a request like [`Self::look_up`], with a key that contains its owner
+    /// ([`Self::write_owner`]) and all else on which the answer may depend.
+    pub(crate) fn look_up_as<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+        key: Vec<u8>,
+    ) -> Step<'a> {
+        self.look_up_key(cx, Key { bytes: key, owner_bytes: 0 })
+    }
+
+    /// Appends the identities that the conf keeps apart to a key.
+    pub(crate) fn write_owner(&self, cx: &RequestContext<'_>, key: &mut Vec<u8>) {
+        self.isolation.write_owner(cx, key);
+    }
+
+    /// Drops what is stored for a key; returns whether there was something.
+    pub(crate) async fn purge(&self, key: &[u8]) -> bool {
+        self.zone.purge(key).await
+    }
+
+    fn look_up_key<'a>(&'a self, cx: &'a mut RequestContext<'_>, key: Key) -> Step<'a> {
         let directives = Directives::parse(cx.header("cache-control"));
         if let Some(bypass) = self.passes_by(cx, &directives) {
             self.go_past(cx, key, &bypass);

@@ -6,4 +6,5 @@ pub(crate) mod body;
 pub(crate) mod compression;
 pub(crate) mod http_date;
 pub(crate) mod request_document;
+pub(crate) mod unique_members;
 pub(crate) mod uri;

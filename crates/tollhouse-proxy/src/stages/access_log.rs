@@ -96,13 +96,27 @@ impl LogSource<'_, '_> {
         self.cx.state.plugins.masked.as_deref()?.uri.as_deref()
     }
 
-    /// `value` if a node was tried, else nothing.
+    /// Path and query towards the node.
     #[inline]
     fn upstream_uri(&self) -> &[u8] {
-        let edited = || self.cx.state.plugins.edits.upstream_uri();
-        self.masked_uri().or_else(edited).unwrap_or(self.sent_uri)
+        let masked = self.cx.state.plugins.masked.as_deref();
+        if let Some(uri) = masked.and_then(|masked| masked.upstream_uri(self.cx)) {
+            return uri;
+        }
+        self.cx.state.plugins.edits.upstream_uri().unwrap_or(self.sent_uri)
     }
 
+    #[inline]
+    fn host(&self) -> &[u8] {
+        let masked = self.cx.state.plugins.masked.as_deref();
+        if let Some(host) = masked.and_then(|masked| masked.header(b"host")) {
+            return host.unwrap_or_default();
+        }
+        let state = &self.cx.state;
+        &state.host[..state.host_bytes.min(state.host.len())]
+    }
+
+    /// `value` if a node was tried, else nothing.
     #[inline]
     fn when_a_node_was_asked<'v>(&self, value: Value<'v>) -> Value<'v> {
         if self.cx.state.record.attempts.is_empty() { Value::Nothing } else { value }
@@ -151,7 +165,7 @@ impl Source for LogSource<'_, '_> {
             Variable::Uri => Value::path(self.target()),
             Variable::Args | Variable::QueryString => Value::query(self.target()),
             Variable::ServerProtocol => own(cx.client.protocol(state.head.version)),
-            Variable::Host => Text(&state.host[..state.host_bytes.min(state.host.len())]),
+            Variable::Host => Text(self.host()),
             Variable::HttpHost => self.field(Known::Host, "host"),
             Variable::HttpReferer => self.field(Known::Referer, "referer"),
             Variable::HttpUserAgent => self.field(Known::UserAgent, "user-agent"),

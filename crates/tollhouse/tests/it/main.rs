@@ -60,6 +60,7 @@ mod plugins_limits;
 mod plugins_logging;
 mod plugins_oidc;
 mod plugins_security;
+mod plugins_sign_in;
 mod plugins_together;
 mod plugins_traffic;
 mod plugins_transform;

@@ -60,3 +60,38 @@ fn a_user_whom_an_authorization_service_lets_in_reads_no_page_of_another() {
 fn caches_refuse_bad_confs() {
     Bench::start().refuse(include_str!("cases/tables/proxy_cache_refusals.txt"));
 }
+
+#[test]
+fn queries_of_graphql_are_kept_and_purged_by_their_key() {
+    let bench = Bench::start();
+    let conf = json!({"cache_strategy": "memory", "cache_zone": "memory_cache"});
+    bench.put("/routes/g", bench.route("g.test", json!({"graphql-proxy-cache": conf})));
+    let purge =
+        json!({"uri": "/apisix/plugin/graphql-proxy-cache/*", "plugins": {"public-api": {}}});
+    bench.put("/routes/purge", purge);
+    bench.wait_until_served();
+    let mut client = bench.gateway.client();
+    let mut ask = |query: &str| {
+        let body = json!({"query": query}).to_string();
+        client.ask(format!(
+            "POST /graphql HTTP/1.1\r\nHost: g.test\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let (first, second) = (ask("{a}"), ask("{a}"));
+    let key = first.field("apisix-cache-key").expect("a key").to_owned();
+    for (answer, status) in [(&first, "MISS"), (&second, "HIT")] {
+        assert_eq!(answer.field("apisix-cache-status"), Some(status));
+        assert_eq!(answer.field("apisix-cache-key"), Some(&*key));
+        assert_eq!(answer.text(), "hello");
+    }
+    assert_eq!(ask("mutation {a}").field("apisix-cache-status"), Some("BYPASS"));
+    assert_eq!(ask("{a").status(), 400);
+    assert_eq!(bench.node.requests().iter().filter(|it| it.target() == "/graphql").count(), 2);
+    let path = format!("/apisix/plugin/graphql-proxy-cache/memory/g/{key}");
+    for status in [200, 404] {
+        let request = format!("PURGE {path} HTTP/1.1\r\nHost: purge.test\r\n\r\n");
+        assert_eq!(bench.gateway.client().ask(request).status(), status);
+    }
+    assert_eq!(ask("{a}").field("apisix-cache-status"), Some("MISS"));
+}

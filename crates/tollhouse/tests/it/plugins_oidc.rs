@@ -29,10 +29,10 @@ fn bring(client: &mut RawClient, token: &str) -> Message {
 
 /// Keeps cookies.
 #[derive(Default)]
-struct Browser(BTreeMap<String, String>);
+pub(crate) struct Browser(BTreeMap<String, String>);
 
 impl Browser {
-    fn get(&mut self, gateway: &Gateway, target: &str) -> Message {
+    pub(crate) fn get(&mut self, gateway: &Gateway, target: &str) -> Message {
         let pairs = self.0.iter().map(|(name, value)| format!("{name}={value}"));
         let cookies = pairs.collect::<Vec<_>>().join("; ");
         let lines = if cookies.is_empty() { cookies } else { format!("Cookie: {cookies}\r\n") };
@@ -51,7 +51,7 @@ impl Browser {
     }
 }
 
-fn location(answer: &Message) -> String {
+pub(crate) fn location(answer: &Message) -> String {
     assert_eq!(answer.status(), 302, "{answer:?}");
     answer.field("location").expect("a place to go to").to_owned()
 }

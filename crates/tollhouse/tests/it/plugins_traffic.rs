@@ -1,11 +1,11 @@
 //! Plugins that lead requests elsewhere or ask others about them, seen from outside: traffic-split,
-//! proxy-mirror, forward-auth, opa, public-api; and global rules, plugin configs and `_meta`.
+//! proxy-mirror, forward-auth, opa, public-api, batch-requests; and global rules, plugin configs and `_meta`.
 
 use serde_json::{Value, json};
 use tollhouse_testkit::{ClosedPort, Origin};
 
 use crate::cases::{Bench, error_of};
-use crate::support::upstream;
+use crate::support::{gateway, upstream};
 
 #[test]
 fn requests_are_split() {
@@ -247,4 +247,30 @@ fn internal_endpoints_are_shown() {
         > GET /closed
         < 401",
     );
+}
+
+#[test]
+fn a_batch_is_answered_and_its_client_cannot_choose_an_address() {
+    let bench = Bench::with_gateway(gateway().set("real_ip.header", "x-client"));
+    let batch = json!({"uri": "/apisix/batch-requests", "plugins": {"public-api": {}}});
+    bench.put("/routes/batch", batch);
+    let refuse = json!({"ip-restriction": {"whitelist": ["6.6.6.6"]}});
+    bench.put("/routes/a", bench.route("a.test", json!({})));
+    bench.put("/routes/b", bench.route("b.test", refuse));
+    bench.wait_until_served();
+    let item = |host: &str| json!({"path": "/x", "headers": {"Host": host, "X-Client": "6.6.6.6"}});
+    let batch = json!({
+        "headers": {"x-client": "6.6.6.6"}, "pipeline": [item("a.test"), item("b.test")],
+    });
+    let body = batch.to_string();
+    let request = format!(
+        "POST /apisix/batch-requests HTTP/1.1\r\nHost: batch.test\r\nX_Client: 6.6.6.6\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = bench.gateway.client().ask(request);
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let answers: Value = serde_json::from_slice(&answer.body).expect("JSON");
+    assert_eq!((&answers[0]["status"], &answers[0]["body"]), (&json!(200), &json!("hello")));
+    assert_eq!(answers[1]["status"], 403, "{answers}");
+    assert_eq!(bench.node.last_request().field("x-real-ip"), Some("127.0.0.1"));
 }

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 ///
 /// # Errors
 /// If an object has a member twice.
-pub(super) struct UniqueMembers;
+pub(crate) struct UniqueMembers;
 
 impl<'de> Deserialize<'de> for UniqueMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RULE_KINDS, RULE_STARTS } from '../src/features/registry/kinds'
 import { segmentOf } from '../src/lib/segment'
-import { ADMIN, axe, expect, signIn, test, withSettings } from './gateway'
+import { faults } from './axe'
+import { ADMIN, expect, signIn, test, withSettings } from './gateway'
 
 /** Letters that the registry takes in names: among them those that lead elsewhere in a path. */
 const NAMES = ['../../../x', 'a/b', '..', '.', '/', 'a:b/../c', 'v1.2_x-y']
@@ -93,7 +94,7 @@ test('rules of every kind have a form and a sentence, and are what they were whe
       const before = await (await gateway.call('GET', path)).text()
       await page.goto(`${gateway.admin}/ui/registry/rules/${kind}/${segmentOf(id)}`)
       await expect(page.getByRole('region', { name: 'What it says' }), kind).not.toBeEmpty()
-      await expect(page.locator('fieldset .part').first(), kind).toBeVisible()
+      await expect(page.locator('.views .fields').first(), kind).toBeVisible()
       await expect(page.getByRole('button', { name: 'Review' }), kind).toBeDisabled()
       expect(await (await gateway.call('GET', path)).text(), kind).toBe(before)
     }
@@ -114,12 +115,7 @@ test('a limit is made in its form, says what it does, is switched off and edited
     await page.getByRole('switch', { name: 'The rule is on' }).click()
     await expect.poll(async () => (await (await gateway.call('GET', '/registry/v1/rules/rate-limit')).json()).list[0].enabled).toBe(false)
     await expect(page.getByRole('switch', { name: 'The rule is on' })).not.toBeChecked()
-    await page.evaluate(axe())
-    const faults = await page.evaluate(async () => {
-      const { violations } = await (window as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } }).axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })
-      return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`)
-    })
-    expect(faults).toEqual([])
+    expect(await faults(page)).toEqual([])
   })
 })
 

@@ -2,8 +2,8 @@
 import { request } from 'node:http'
 import { ADMIN, expect, signIn, test } from './gateway'
 
-test('ids of any letters open, are edited and deleted, on their pages and after a reload', async ({ page, gateway }) => {
-  const ids = ['vault/ä路 "q"', 'vault/<b>%2f', 'vault/50%?b#c&d']
+test('ids of all letters that ids may have open, are edited and deleted, on their pages and after a reload', async ({ page, gateway }) => {
+  const ids = ['vault/a..b', 'vault/-x_', 'vault/...']
   await signIn(page, gateway)
   for (const id of ids) {
     const path = `/apisix/admin/secrets/${id.split('/').map(encodeURIComponent).join('/')}`

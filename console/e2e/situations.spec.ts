@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { ADMIN, axe, expect, program, signIn, test, withFresh } from './gateway'
+import { faults, faultsOfColours } from './axe'
+import { ADMIN, expect, program, signIn, test, withFresh } from './gateway'
 
 test('an address of nothing says so, and no page is white', async ({ page, gateway }) => {
   await signIn(page, gateway)
@@ -118,7 +119,6 @@ test('axe finds nothing on dialogs, in both themes', async ({ page, gateway }) =
   await gateway.call('PUT', '/apisix/admin/consumers', { username: 'dialog' })
   await gateway.call('POST', '/registry/v1/instances', { service: 'dialog', host: '10.8.0.1', port: 1, healthy: true })
   await expect.poll(async () => (await fetch(`${gateway.plane}/dialog`)).status).toBe(502)
-  const script = axe()
   const found: string[] = []
   const openings: [string, string][] = [
     ['/ui/', 'Control+k'], ['/ui/', '?'], ['/ui/objects/upstreams/dialog', '[data-delete]'], ['/ui/objects/upstreams/dialog', '[data-copy]'], ['/ui/registry/default/dialog', '[data-isolate]'], ['/ui/registry/default/dialog', '[data-new]'],
@@ -133,12 +133,7 @@ test('axe finds nothing on dialogs, in both themes', async ({ page, gateway }) =
       if (/[[ ]/.test(opening)) await page.locator(opening).first().click()
       else await page.keyboard.press(opening)
       await expect(page.locator('[role=dialog], [role=menu]').first()).toBeVisible()
-      await page.evaluate(script)
-      const violations = await page.evaluate(async () => {
-        const { axe } = globalThis as unknown as { axe: { run: (where: Document, options: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }
-        return (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] })).violations
-      })
-      for (const { id, nodes } of violations) found.push(`${colorScheme} ${path} ${opening}: ${id} ${nodes[0]?.html} ${nodes[0]?.failureSummary}`)
+      for (const fault of await faults(page)) found.push(`${colorScheme} ${path} ${opening}: ${fault}`)
     }
   }
   // The errors of fields, too.
@@ -147,12 +142,7 @@ test('axe finds nothing on dialogs, in both themes', async ({ page, gateway }) =
   await expect(page.locator('[aria-invalid=true]').first()).toBeVisible()
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme })
-    await page.evaluate(script)
-    const contrast = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as { axe: { run: (where: Document, options: object) => Promise<{ violations: { nodes: { html: string }[] }[] }> } }
-      return (await axe.run(document, { runOnly: { type: 'rule', values: ['color-contrast'] } as unknown as string[] })).violations.flatMap(({ nodes }) => nodes.map(({ html }) => html))
-    })
-    found.push(...contrast.map((html) => `${colorScheme} contrast of ${html}`))
+    for (const fault of await faultsOfColours(page)) found.push(`${colorScheme} /ui/new/ssls: ${fault}`)
   }
   expect(found).toEqual([])
 })

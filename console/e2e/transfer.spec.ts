@@ -1,7 +1,7 @@
 /** Objects as documents: planned, brought in, taken back, kept as files. */
 import { readFileSync } from 'node:fs'
-import { ADMIN, axe, expect, type Gateway, signIn, test, VIEWER, withFile } from './gateway'
-import type { Page } from '@playwright/test'
+import { ADMIN, expect, type Gateway, signIn, test, VIEWER, withFile } from './gateway'
+import { faults } from './axe'
 
 const document = (origin: string, id: string) => `
 upstreams:
@@ -12,14 +12,6 @@ consumers:
   - {username: ${id.replace(/-/g, '_')}, plugins: {key-auth: {key: ${id}-secret}}}
 #END
 `
-
-async function faults(page: Page) {
-  await page.evaluate(axe())
-  return page.evaluate(async () => {
-    const { violations } = await (window as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } }).axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })
-    return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`)
-  })
-}
 
 const stored = async (gateway: Gateway, path: string) => (await gateway.call('GET', `/apisix/admin/${path}`)).status
 

@@ -1,9 +1,6 @@
 /** The shop that the pictures of the documentation show. */
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { certificate } from '../e2e/certificate'
 import { ADMIN, type Own } from '../e2e/gateway'
 
 /** The keys of two people, so that changes are told with names. */
@@ -19,16 +16,6 @@ export const visit = (plane: string, path: string, host = 'shop.example.com', he
     sent.once('error', () => resolve(0))
     sent.end()
   })
-
-/** A certificate that ends soon. */
-function certificate() {
-  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
-  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '20', '-subj', '/CN=shop.example.com', '-addext', 'subjectAltName=DNS:shop.example.com', '-keyout', key, '-out', cert], { stdio: 'ignore' })
-  const made = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-  rmSync(folder, { recursive: true })
-  return made
-}
 
 /** Fills a gateway with what a shop may have: `good` answers, and another node of it does not. */
 export async function openShop({ admin }: Own, good: string) {
@@ -53,7 +40,7 @@ export async function openShop({ admin }: Own, good: string) {
   await anna('PUT', '/apisix/admin/routes/old', { name: 'Old catalogue', uri: '/catalogue/*', plugins: { redirect: { uri: '/stock', ret_code: 301 } }, status: 0 })
   await call('PUT', '/apisix/admin/consumers', { username: 'partner', desc: 'Buys for three countries', labels: { tier: 'gold' } })
   await call('PUT', '/apisix/admin/consumers/partner/credentials/key-2026', { plugins: { 'key-auth': { key: 'partner-key' } } })
-  await call('PUT', '/apisix/admin/ssls/shop', { snis: ['shop.example.com'], ...certificate() })
+  await call('PUT', '/apisix/admin/ssls/shop', { snis: ['shop.example.com'], ...certificate('shop.example.com', 20) })
   await call('PUT', '/apisix/admin/stream_routes/database', { name: 'Database', server_port: 9100, upstream: { nodes: { '127.0.0.1:5432': 1 } } })
   await night('PATCH', '/apisix/admin/routes/orders-v1', { priority: 5, labels: { tier: 'gold' } })
   await night('PATCH', '/apisix/admin/services/shop', { plugins: { 'limit-count': { count: 200000, time_window: 60, rejected_code: 429, key: 'remote_addr' } } })

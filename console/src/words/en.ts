@@ -643,6 +643,8 @@ export const en = {
   objectsTitle: 'Objects',
   perSecondText: (value: string) => `${value}/s`,
   percentFail: (rate: number, failed: number) => `${number(Math.min(100, Math.max(1, Math.round((100 * failed) / Math.max(rate, 0.001)))))} % fail`,
+  refusedNow: (rate: number, all: number) => `${tenths(rate)}/s refused${all > 0 ? ` (${number(Math.min(100, Math.max(1, Math.round((100 * rate) / all))))} %)` : ''}`,
+  refusedSince: (n: number) => `${number(n)} refused`,
   noRequestsNow: 'no requests',
   noRequestsYet: 'No requests since this process started.',
   failingShare: 'Failing requests',

@@ -630,6 +630,8 @@ export const zh: Words = {
   objectsTitle: '对象',
   perSecondText: (value) => `${value}/秒`,
   percentFail: (rate, failed) => `${number(Math.min(100, Math.max(1, Math.round((100 * failed) / Math.max(rate, 0.001)))))}% 失败`,
+  refusedNow: (rate, all) => `每秒拒绝 ${tenths(rate)}${all > 0 ? ` (${number(Math.min(100, Math.max(1, Math.round((100 * rate) / all))))}%)` : ''}`,
+  refusedSince: (n) => `已拒绝 ${number(n)}`,
   noRequestsNow: '没有请求',
   noRequestsYet: '本进程启动以来没有请求。',
   failingShare: '失败的请求',

@@ -68,12 +68,12 @@ test('explain and the data plane agree', async ({ page, gateway }) => {
   const upstream = { nodes: { [gateway.origin]: 1 } }
   await gateway.call('PUT', '/apisix/admin/routes/posts', { uri: '/agree/*', methods: ['POST'], name: 'Posts', upstream })
   await signIn(page, gateway, ADMIN, `/ui/explain?url=${encodeURIComponent(`${gateway.plane}/agree/1`)}`)
-  await expect(page.getByRole('heading', { name: 'No route takes it' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'No route matches' })).toBeVisible()
   await expect(page.getByText("the method is not among the route's: POST")).toBeVisible()
   expect((await fetch(`${gateway.plane}/agree/1`)).status).toBe(404)
   await page.getByLabel('URL').fill(`curl -X POST ${gateway.plane}/agree/1`)
-  await page.getByRole('button', { name: 'Ask' }).click()
-  await expect(page.getByRole('heading', { name: 'Route Posts (posts) takes it' })).toBeVisible()
+  await page.getByRole('button', { name: 'Explain', exact: true }).click()
+  await expect(page.getByRole('heading', { name: 'Route Posts (posts) matches' })).toBeVisible()
   expect((await fetch(`${gateway.plane}/agree/1`, { method: 'POST' })).status).toBe(200)
 })
 

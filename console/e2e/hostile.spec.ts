@@ -51,6 +51,6 @@ test('a path of a stranger shows each of its letters, and is explained as what i
   await expect(row).toBeVisible()
   await row.click()
   await page.getByRole('dialog').getByRole('link', { name: 'Explain' }).click()
-  await expect(page.getByRole('heading', { name: 'Route hostile takes it' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'Route hostile matches' })).toBeVisible()
   expect(await page.locator('img').count()).toBe(0)
 })

@@ -71,7 +71,7 @@ test('a request is explained by keyboard alone', async ({ page, gateway }) => {
   await expect(page.getByLabel('URL')).toBeFocused()
   await page.keyboard.insertText(`curl -X POST ${gateway.plane}/keys-explain`)
   await page.keyboard.press('Enter')
-  await expect(page.getByRole('heading', { name: 'Route keys-explain takes it' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'Route keys-explain matches' })).toBeVisible()
   await hasFocus(page)
 })
 

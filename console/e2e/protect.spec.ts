@@ -123,7 +123,7 @@ test('a credential is shown once, works with the command beside it, and is found
   await page.goto(`${gateway.admin}/ui/objects/consumers/partner`)
   await page.getByRole('button', { name: 'Add a credential' }).click()
   await dialog.getByLabel('Id').fill('first')
-  await expect(dialog.getByText('There is a credential of this id.')).toBeVisible()
+  await expect(dialog.getByText('A credential with this ID exists already.')).toBeVisible()
   await expect(dialog.getByRole('button', { name: 'Save' })).toBeDisabled()
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('button', { name: 'Delete first' }).click()

@@ -17,7 +17,7 @@ const unopened = (addresses: string[]) =>
 
 /** Measures for a second, and gives the id of the measurement. */
 async function measure(gateway: Gateway): Promise<string> {
-  const plan = { url: `${gateway.plane}/any?a=c`, name: 'any', connections: 1, seconds: 1, repeat: 1, thresholds: ['failure_rate < 1%'] }
+  const plan = { url: `${gateway.plane}/any-measured`, name: 'any', connections: 1, seconds: 1, repeat: 1, thresholds: ['failure_rate < 1%'] }
   const { id } = await (await gateway.call('POST', '/console/v1/bench/runs', plan)).json()
   await expect.poll(async () => (await (await gateway.call('GET', `/console/v1/bench/runs/${id}`)).json()).end, { timeout: 60_000 }).toBe('done')
   return id
@@ -36,6 +36,7 @@ export async function everyScreen(gateway: Gateway): Promise<string[]> {
   await put('global_rules/any-rule', { plugins: { prometheus: {} } })
   await put('routes/any', { uri: '/any', name: 'any', desc: 'any', methods: ['GET'], vars: [['arg_a', '~=', 'b']], labels: { any: 'any' }, plugin_config_id: 'any-config', service_id: 'any-service' })
   await put('routes/any-down', { uri: '/any-down', upstream: { nodes: { '127.0.0.1:1': 1 } } })
+  await put('routes/any-measured', { uri: '/any-measured', upstream: { nodes: { [gateway.origin]: 1 } } })
   await put('routes/any-off', { uri: '/any-off', status: 0, upstream })
   await put('consumer_groups/any-group', { plugins: {} })
   await put('consumers', { username: 'any', group_id: 'any-group' } as object)

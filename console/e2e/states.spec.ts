@@ -73,7 +73,7 @@ test('a gateway that goes away is told, what was typed stays, and the page recov
     await editor.fill(text)
     // As if nobody answered: the connection is refused, whatever is asked.
     await page.route(/\/(console|apisix)\//, (route) => route.abort('connectionrefused'))
-    await expect(page.getByRole('status').filter({ hasText: /does not answer, since \d/ })).toBeVisible()
+    await expect(page.getByRole('status').filter({ hasText: /does not answer \(since \d/ })).toBeVisible()
     expect(await editor.inputValue()).toBe(text)
     // Writes wait, and say why.
     await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()

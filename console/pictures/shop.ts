@@ -1,5 +1,6 @@
 /** The shop that the pictures of the documentation show. */
 import { request } from 'node:http'
+import { RULE_STARTS } from '../src/features/registry/kinds'
 import { certificate } from '../e2e/certificate'
 import { ADMIN, type Own } from '../e2e/gateway'
 
@@ -48,6 +49,18 @@ export async function openShop({ admin }: Own, good: string) {
   await call('POST', '/registry/v1/instances', { service: 'stock', host: '10.0.0.9', port: 8080, healthy: true })
   const { list } = await call('GET', '/registry/v1/instances?service=orders')
   await night('PATCH', `/registry/v1/instances/${list[3].id}`, { isolated: true })
+  await call('POST', '/registry/v1/polaris/config/v1/configfilegroups', { namespace: 'default', name: 'shop', comment: 'Settings of the shop' })
+  const file = { namespace: 'default', group: 'shop', name: 'orders.yaml' }
+  for (const [content, release] of [['pool: 8\n', 'first'], ['pool: 16\ntimeout: 2s\n', 'larger pool']]) {
+    await call(release === 'first' ? 'POST' : 'PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content, format: 'yaml', tags: [{ key: 'team', value: 'orders' }] })
+    await call('POST', '/registry/v1/polaris/config/v1/configfiles/release', { ...file, file_name: file.name, release_name: release })
+  }
+  await call('PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content: 'pool: 16\ntimeout: 3s\n', format: 'yaml' })
+  await call('POST', '/registry/v1/polaris/core/v1/users', [{ name: 'mary', password: 'any password', comment: 'Owns orders' }])
+  await call('POST', '/registry/v1/polaris/core/v1/usergroup', { name: 'writers' })
+  const team = (await call('GET', '/registry/v1/polaris/core/v1/usergroups')).userGroups[0].id as string
+  await call('POST', '/registry/v1/polaris/core/v1/auth/strategy', { name: 'orders', action: 'ALLOW', principals: { groups: [{ id: team }] }, resources: { config_groups: [{ id: 'default/shop' }] }, functions: ['*'] })
+  await call('POST', '/registry/v1/rules/rate-limit', { name: 'orders', namespace: 'default', service: 'orders', ...RULE_STARTS['rate-limit'], id: 'orders' })
   const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '/legacy/' }]
   const selector = (await call('POST', '/console/v1/shenyu/selector', { name: 'legacy shop', pluginId: '5', type: 1, matchMode: 0, handle: JSON.stringify([{ upstreamUrl: good, protocol: 'http://', weight: 50, status: true }]), selectorConditions: condition })).data as string
   await call('POST', '/console/v1/shenyu/rule', { name: 'find orders', selectorId: selector, handle: JSON.stringify({ loadBalance: 'random', retry: 3, timeout: 3000 }), ruleConditions: condition })

@@ -601,7 +601,7 @@ export const zh: Words = {
     ssls: '证书按名称展示给客户端。',
     stream_routes: '四层路由处理 HTTP 以下的连接。',
     protos: 'Proto 定义 gRPC 服务，供协议转换插件使用。',
-    secrets: '机密说明对象所引用的值保存在何处，例如 $secret://vault/1/path/field。本网关为共享存储的其他网关保存它，自身只读取 $env://。',
+    secrets: '密钥管理器保存对象所引用的值，例如 $secret://vault/1/path/field。',
   },
   // 界面：框架、概览、第一步。
   navMore: '更多对象',

@@ -79,7 +79,8 @@ mod tests {
         let of = |pairs: &[(&str, u64)]| {
             pairs.iter().map(|(plugin, count)| ((*plugin).to_owned(), *count)).collect()
         };
-        let expected = [(7, of(&[("key-auth", 2), ("limit-count", 1)])), (8, of(&[("key-auth", 1)]))];
+        let expected =
+            [(7, of(&[("key-auth", 2), ("limit-count", 1)])), (8, of(&[("key-auth", 1)]))];
         assert_eq!(sums(&cores), expected.into());
     }
 

@@ -343,7 +343,8 @@ mod tests {
         let rates = Rates::default();
         let look = |requests, refused| {
             let refusals = BTreeMap::from([("limit-count".to_owned(), refused)]);
-            let route = Counts { id: "a".to_owned(), number: 0, requests, failed: refused, refusals };
+            let route =
+                Counts { id: "a".to_owned(), number: 0, requests, failed: refused, refusals };
             let reading = Reading { time: Duration::from_secs(5), now_s: 5 };
             rates.look(vec![route], reading, |_| None);
         };

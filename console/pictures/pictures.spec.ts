@@ -36,7 +36,7 @@ async function settle(page: Page) {
 
 /** Measures a path of the shop for the pictures of the load generator. */
 async function measure(gateway: Own, name: string) {
-  const plan = { url: `${gateway.plane}/${name}/7`, name, connections: 2, seconds: 2, repeat: 3, thresholds: ['p99 < 100ms'] }
+  const plan = { url: `${gateway.plane}/health/${name}`, name, connections: 2, seconds: 2, repeat: 3, thresholds: ['p99 < 100ms'] }
   const { id } = await (await gateway.call('POST', '/console/v1/bench/runs', plan)).json()
   await expect.poll(async () => (await (await gateway.call('GET', `/console/v1/bench/runs/${id}`)).json()).end, { timeout: 60_000 }).toBeTruthy()
 }

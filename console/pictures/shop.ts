@@ -38,6 +38,7 @@ export async function openShop({ admin }: Own, good: string) {
   await anna('PUT', '/apisix/admin/routes/stock', { name: 'Stock', uri: '/stock/*', host: 'shop.example.com', upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/pay', { name: 'Pay', uri: '/pay', host: 'shop.example.com', upstream: { nodes: { '127.0.0.1:1': 1 } }, labels: { tier: 'gold' } })
   await anna('PUT', '/apisix/admin/routes/partners', { name: 'Partners', uris: ['/partners/*', '/feeds/*'], host: 'api.example.com', plugins: { 'key-auth': {} }, upstream_id: 'stock' })
+  await anna('PUT', '/apisix/admin/routes/health', { name: 'Health', uri: '/health/*', upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/old', { name: 'Old catalogue', uri: '/catalogue/*', plugins: { redirect: { uri: '/stock', ret_code: 301 } }, status: 0 })
   await call('PUT', '/apisix/admin/consumers', { username: 'partner', desc: 'Buys for three countries', labels: { tier: 'gold' } })
   await call('PUT', '/apisix/admin/consumers/partner/credentials/key-2026', { plugins: { 'key-auth': { key: 'partner-key' } } })
@@ -53,7 +54,7 @@ export async function openShop({ admin }: Own, good: string) {
   const file = { namespace: 'default', group: 'shop', name: 'orders.yaml' }
   for (const [content, release] of [['pool: 8\n', 'first'], ['pool: 16\ntimeout: 2s\n', 'larger pool']]) {
     await call(release === 'first' ? 'POST' : 'PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content, format: 'yaml', tags: [{ key: 'team', value: 'orders' }] })
-    await call('POST', '/registry/v1/polaris/config/v1/configfiles/release', { ...file, file_name: file.name, release_name: release })
+    await call('POST', '/registry/v1/polaris/config/v1/configfiles/release', { namespace: file.namespace, group: file.group, file_name: file.name, name: release })
   }
   await call('PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content: 'pool: 16\ntimeout: 3s\n', format: 'yaml' })
   await call('POST', '/registry/v1/polaris/core/v1/users', [{ name: 'mary', password: 'any password', comment: 'Owns orders' }])

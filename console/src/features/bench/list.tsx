@@ -92,8 +92,8 @@ function Runs({ rows, chosen, turn, again, isBusy }: { rows: Run[]; chosen: stri
                 <Table.Td className="numbers">{number(figures?.p99?.value, ' ms')}</Table.Td>
                 <Table.Td className="numbers">{number(figures?.failed, '')}</Table.Td>
                 <Table.Td><Outcomes run={run} /></Table.Td>
-                <Table.Td>{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
-                <Table.Td><Time at={run.at_ms / 1000} /></Table.Td>
+                <Table.Td className="nowrap">{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
+                <Table.Td className="nowrap"><Time at={run.at_ms / 1000} /></Table.Td>
                 <Table.Td><End run={run} /></Table.Td>
                 <Table.Td>{again && <Button size="compact-xs" variant="default" disabled={refused !== undefined || isBusy} title={refused ?? (isBusy ? words.benchBusy : undefined)} aria-label={`${words.repeatRun}: ${run.name} ${run.id}`} onClick={() => void again(run)}>{words.repeatRun}</Button>}</Table.Td>
               </Table.Tr>

@@ -92,7 +92,7 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry/rules">{words.rules}</Anchor> / {words.ruleKinds[kind] ?? kind}</Text>
-      <ScreenHead title={name || (id ?? words.create)} note={words.ruleHelp[kind]}>
+      <ScreenHead title={name || (id ?? words.shenyuNewRule)} note={words.ruleHelp[kind]}>
         {!broken && <CopyButton label={words.copyCurl} text={() => `curl -X ${method} ${quoted(location.origin + path)} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`} />}
         {id !== undefined && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>

@@ -4,6 +4,9 @@ import { faults, faultsOfColours, tooWide } from './axe'
 import { expect, signIn, test, withSettings } from './gateway'
 import { everyScreen, open, plainScreens } from './screens'
 
+// Each walk has a gateway of its own.
+test.describe.configure({ mode: 'parallel' })
+
 const SHAPES = { wide: { width: 1280, height: 860 }, phone: { width: 390, height: 844 } }
 
 /** The least width that texts have to fit: that of 1280 pixels, enlarged four times. */
@@ -30,7 +33,7 @@ async function cutOff(page: Page, address: string): Promise<string[]> {
 
 for (const [name, size] of Object.entries(SHAPES)) {
   test(`axe finds nothing on any screen, ${name}`, async ({ page, gateway }) => {
-    test.setTimeout(1_200_000)
+    test.setTimeout(2_400_000)
     const screens = await everyScreen(gateway)
     await page.setViewportSize(size)
     await signIn(page, gateway)

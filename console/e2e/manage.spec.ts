@@ -69,7 +69,7 @@ test('the request path shows plugins of all owners in their order, and its nodes
   await gateway.call('PUT', '/apisix/admin/routes/way', { uri: '/way', service_id: 'way', plugins: { 'key-auth': {} } })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes/way')
   const way = page.getByRole('list', { name: 'Request path' })
-  await expect(way.getByRole('listitem')).toHaveText([/\/way/, /route.*key-auth/, /service way.*limit-count/, /upstream/i, /Nodes.*1 of 1 node/])
+  await expect(way.getByRole('listitem')).toHaveText([/Listens on.*http/, /\/way/, /route.*key-auth/, /service way.*limit-count/, /upstream/i, /Nodes.*1 of 1 node/])
 })
 
 test('an object copied as YAML makes the same object again', async ({ page, gateway, context }) => {
@@ -134,7 +134,7 @@ test('an instance is registered and changed by a form, and the timeline tells of
   expect(list[0]).toMatchObject({ weight: 30, metadata: { zone: 'a' } })
   await page.getByText('Events', { exact: true }).click()
   await expect(page.getByText('registered', { exact: true })).toBeVisible()
-  await expect(page.getByText('weight', { exact: true })).toBeVisible()
+  await expect(page.getByText('weight changed', { exact: true })).toBeVisible()
 })
 
 test('an instance that misses its heartbeats stands on the timeline, and is in sight by default', async ({ page, gateway }) => {

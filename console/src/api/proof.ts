@@ -9,35 +9,34 @@ const NONE = '1'
 
 type Message = { ask: true } | { proof: string }
 
-const channel = new BroadcastChannel(NAME)
+let channel: BroadcastChannel | undefined
 
 const kept = () => sessionStorage.getItem(NAME)
 
-let onGiven: () => void = () => {}
-
-/** Calls this when another tab has given its proof. */
-export function whenGiven(call: () => void) {
-  onGiven = call
-}
-
-channel.addEventListener('message', ({ data }: MessageEvent<Message>) => {
-  const own = kept()
-  if ('ask' in data) {
-    if (own !== null) channel.postMessage({ proof: own })
-  } else if (own !== data.proof) {
-    // The newest sign-in counts: the cookie of all tabs is of it.
-    sessionStorage.setItem(NAME, data.proof)
-    onGiven()
-  }
-})
-if (kept() === null) channel.postMessage({ ask: true })
-
 export const proof = (): string => kept() ?? NONE
+
+/** Shares the proof with the other tabs, and calls this when one has given its own. Returns what ends it. */
+export function shareProof(onGiven: () => void): () => void {
+  const own = new BroadcastChannel(NAME)
+  channel = own
+  own.addEventListener('message', ({ data }: MessageEvent<Message>) => {
+    const mine = kept()
+    if ('ask' in data) {
+      if (mine !== null) own.postMessage({ proof: mine })
+    } else if (mine !== data.proof) {
+      // The newest sign-in counts: the cookie of all tabs is of it.
+      sessionStorage.setItem(NAME, data.proof)
+      onGiven()
+    }
+  })
+  if (kept() === null) own.postMessage({ ask: true })
+  return () => own.close()
+}
 
 /** Keeps the proof of a new sign-in, and gives it to the other tabs. */
 export function keepProof(text: string) {
   sessionStorage.setItem(NAME, text)
-  channel.postMessage({ proof: text })
+  channel?.postMessage({ proof: text })
 }
 
 export const dropProof = () => sessionStorage.removeItem(NAME)

@@ -4,6 +4,7 @@ import { type ReactNode, useState } from 'react'
 import { useWords } from '../words/words'
 import { Dialog } from './dialog'
 import { ErrorBox } from './states'
+import { useTask } from './task'
 
 interface Props {
   /** What is deleted, as the title says it: `route orders`. */
@@ -23,18 +24,7 @@ interface Props {
 export function Deletion({ what, typed: name, help, before, isImpossible = false, remove, close }: Props) {
   const words = useWords()
   const [typed, setTyped] = useState('')
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
-  const apply = async () => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await remove()
-    } catch (refused) {
-      setError(refused)
-      setBusy(false)
-    }
-  }
+  const { run, isBusy, error } = useTask()
   return (
     <Dialog onClose={close} title={words.deleteTitle(what)}>
       <Stack>
@@ -46,7 +36,7 @@ export function Deletion({ what, typed: name, help, before, isImpossible = false
           {isImpossible ? <Button variant="default" onClick={close} data-autofocus>{words.close}</Button> : (
             <Group gap="xs">
               <Button variant="default" onClick={close}>{words.cancel}</Button>
-              <Button color="red" loading={isBusy} disabled={name !== undefined && typed !== name} onClick={() => void apply()} data-autofocus={name === undefined || undefined}>{words.remove}</Button>
+              <Button color="red" loading={isBusy} disabled={name !== undefined && typed !== name} onClick={() => void run(remove)} data-autofocus={name === undefined || undefined}>{words.remove}</Button>
             </Group>
           )}
         </Group>

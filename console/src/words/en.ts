@@ -642,6 +642,7 @@ export const en = {
   ownUpstream: 'Own upstream',
   objectsTitle: 'Objects',
   perSecondText: (value: string) => `${value}/s`,
+  msText: (value: string) => `${value} ms`,
   percentFail: (rate: number, failed: number) => `${number(Math.min(100, Math.max(1, Math.round((100 * failed) / Math.max(rate, 0.001)))))} % fail`,
   refusedNow: (rate: number, all: number) => `${tenths(rate)}/s refused${all > 0 ? ` (${number(Math.min(100, Math.max(1, Math.round((100 * rate) / all))))} %)` : ''}`,
   refusedSince: (n: number) => `${number(n)} refused`,

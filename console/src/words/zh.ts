@@ -629,6 +629,7 @@ export const zh: Words = {
   ownUpstream: '自带上游',
   objectsTitle: '对象',
   perSecondText: (value) => `${value}/秒`,
+  msText: (value) => `${value} ms`,
   percentFail: (rate, failed) => `${number(Math.min(100, Math.max(1, Math.round((100 * failed) / Math.max(rate, 0.001)))))}% 失败`,
   refusedNow: (rate, all) => `每秒拒绝 ${tenths(rate)}${all > 0 ? ` (${number(Math.min(100, Math.max(1, Math.round((100 * rate) / all))))}%)` : ''}`,
   refusedSince: (n) => `已拒绝 ${number(n)}`,

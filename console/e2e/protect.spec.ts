@@ -128,7 +128,7 @@ test('a credential is shown once, works with the command beside it, and is found
   await dialog.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('button', { name: 'Delete first' }).click()
   await dialog.getByRole('button', { name: 'Delete' }).click()
-  await expect(page.getByText('None. What the consumer itself holds')).toBeVisible()
+  await expect(page.getByText('No credentials. Keys of the consumer')).toBeVisible()
   await expect.poll(async () => (await fetch(`${gateway.plane}/keyed/x`, { headers: { Host: 'keyed.example.com', 'x-partner-key': key } })).status).not.toBe(200)
 })
 

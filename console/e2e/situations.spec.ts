@@ -11,7 +11,7 @@ test('an address of nothing says so, and no page is white', async ({ page, gatew
   await signIn(page, gateway)
   const addresses: [string, string][] = [
     ['/ui/objects/nokind', 'There is no such page.'], ['/ui/objects/nokind/1', 'There is no such page.'], ['/ui/objects/nokind/1/edit', 'There is no such page.'], ['/ui/new/nokind', 'There is no such page.'],
-    ['/ui/objects/routes/never', 'Routes never'], ['/ui/objects/routes/never/edit', 'Routes never'], ['/ui/changes/never', 'Changes'], ['/ui/bench/never', 'Load generator'], ['/ui/plugins/never', 'never'], ['/ui/registry/default/never', 'never'],
+    ['/ui/objects/routes/never', 'Route never'], ['/ui/objects/routes/never/edit', 'Route never'], ['/ui/changes/never', 'Changes'], ['/ui/bench/never', 'Load generator'], ['/ui/plugins/never', 'never'], ['/ui/registry/default/never', 'never'],
   ]
   for (const [address, heading] of addresses) {
     await page.goto(gateway.admin + address)

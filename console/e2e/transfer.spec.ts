@@ -98,7 +98,7 @@ test('lists and all objects are kept as files, without secrets', async ({ page, 
   expect(found.text).toContain('kept-a')
   expect(found.text).toContain('kept-b')
   await page.getByRole('checkbox', { name: 'Select kept-b' }).check()
-  const ticked = await kept(() => page.getByRole('button', { name: 'Export 1 ticked' }).click())
+  const ticked = await kept(() => page.getByRole('button', { name: 'Export 1 selected' }).click())
   expect(ticked.text).not.toContain('kept-a')
   await page.goto(`${gateway.admin}/ui/changes`)
   const all = await kept(() => page.getByRole('button', { name: 'Export all objects' }).click())

@@ -1,23 +1,17 @@
 /** Forms of objects: form and text as two views of one document, faults at their fields, what is not edited stays. */
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isRecord, planOf, type Schema } from '../src/form/plan'
+import { certificate } from './certificate'
 import { ADMIN, expect, signIn, test } from './gateway'
 
 interface Examples { [kind: string]: Record<string, unknown>[] }
 
 /** The examples of objects, with a real certificate where one is asked for. */
 function examples(): Examples {
-  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
-  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '30', '-subj', '/CN=shop.example.com', '-keyout', key, '-out', cert], { stdio: 'ignore' })
   const text = readFileSync(join(import.meta.dirname, '../src/form/examples.json'), 'utf8')
-  const inserted = (path: string) => JSON.stringify(readFileSync(path, 'utf8'))
-  const all = JSON.parse(text.replaceAll('"CERT"', inserted(cert)).replaceAll('"KEY"', inserted(key))) as Examples
-  rmSync(folder, { recursive: true })
-  return all
+  const { cert, key } = certificate('shop.example.com')
+  return JSON.parse(text.replaceAll('"CERT"', JSON.stringify(cert)).replaceAll('"KEY"', JSON.stringify(key))) as Examples
 }
 
 test('objects of every kind are opened and saved unedited without a write', async ({ page, gateway }) => {

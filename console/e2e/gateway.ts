@@ -51,7 +51,15 @@ function run(binary: string, args: string[], env: Record<string, string | undefi
   })
 }
 
+/** A folder whose files the browser is given in place of those within the program: a change of the page is tested
+ * without building the program, after `npx vite build --outDir FOLDER`. */
+const ASSETS = process.env.TOLLHOUSE_ASSETS
+
 export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>({
+  context: async ({ context }, use) => {
+    if (ASSETS) await context.route(/\/ui\/.*\.(js|css)$/, (route) => route.fulfill({ path: join(ASSETS, new URL(route.request().url()).pathname.split('/').pop() as string) }))
+    await use(context)
+  },
   gateway: [
     async ({}, use) => {
       const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
@@ -171,7 +179,5 @@ export async function signIn(page: Page, gateway: Pick<Gateway, 'admin'>, key = 
   await expect(page.locator('input[name=key]')).toHaveCount(0)
   await page.getByRole('heading', { level: 1 }).waitFor()
 }
-
-export const axe = () => readFileSync(join(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
 
 export { expect }

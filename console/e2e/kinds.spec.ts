@@ -241,7 +241,7 @@ test('two editors of a secret: the second is shown the difference, and neither s
   await expect(page.getByRole('alert')).toContainText('http://127.0.0.1:2')
   expect(await page.content()).not.toContain('hush-')
   expect(bodies.join('\n')).not.toContain('hush-')
-  await page.getByRole('button', { name: 'Start again from theirs' }).click()
+  await page.getByRole('button', { name: 'Start over from their version' }).click()
   await expect(page.getByLabel('Address', { exact: true })).toHaveValue('http://127.0.0.1:2')
   expect((await stored(gateway, 'secrets/vault/two')).token).toBe('hush-theirs')
   await gateway.call('DELETE', '/apisix/admin/secrets/vault/two')

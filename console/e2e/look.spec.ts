@@ -94,6 +94,17 @@ test('a chart tells its values to who points at it, and rare failures beside man
   await expect(live.getByRole('cell', { name: gateway.origin })).toBeVisible()
 })
 
+test('a plugin of a route shows what it refuses, with the way to the refused requests', async ({ page, gateway }) => {
+  const counted = { 'limit-count': { count: 1, time_window: 600, rejected_code: 429, key: 'remote_addr' } }
+  await gateway.call('PUT', '/apisix/admin/routes/refusing', { uri: '/refusing', plugins: counted, upstream: { nodes: { [gateway.origin]: 1 } } })
+  await expect.poll(async () => (await fetch(`${gateway.plane}/refusing`)).status).toBe(429)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/refusing')
+  const box = page.getByRole('list', { name: 'Request path' }).getByRole('listitem').filter({ hasText: 'limit-count' })
+  await box.getByRole('link', { name: /refused/ }).click()
+  await expect(page).toHaveURL(/route=refusing/)
+  await expect(page.getByText('limit_exceeded (limit-count)').first()).toBeVisible()
+})
+
 test('density is chosen once and kept, and a row opens wherever it is pressed', async ({ page, gateway }) => {
   for (const id of ['dense-a', 'dense-b']) await gateway.call('PUT', `/apisix/admin/routes/${id}`, { uri: `/${id}`, upstream: { nodes: { [gateway.origin]: 1 } } })
   await signIn(page, gateway, ADMIN, '/ui/objects/routes?q=dense')

@@ -1,23 +1,10 @@
 /** What people come for first, done by what they see: titles, buttons and nothing of the API. */
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Page } from '@playwright/test'
 import { PLUGIN_LAYERS } from '../src/form/layers/plugins/all'
 import { namesOf } from '../src/form/layers/layer'
 import { planOf, type Schema } from '../src/form/plan'
+import { certificate } from './certificate'
 import { ADMIN, expect, signIn, test } from './gateway'
-
-/** A certificate for a name, with its key, as files hold them. */
-function pair(name: string): { cert: string; key: string } {
-  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
-  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '30', '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name}`, '-keyout', key, '-out', cert], { stdio: 'ignore' })
-  const made = { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
-  rmSync(folder, { recursive: true })
-  return made
-}
 
 /** Drops a file with this text on a field. */
 async function dropOn(page: Page, label: string, name: string, text: string) {
@@ -62,7 +49,7 @@ test('a first route with a rate limit is made by its form, and limits', async ({
 
 test('a certificate is pasted and its key dropped, both with all their lines', async ({ page, gateway, context }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
-  const { cert, key } = pair('pasted.example.com')
+  const { cert, key } = certificate('pasted.example.com')
   await signIn(page, gateway)
   await page.getByRole('link', { name: 'Certificates', exact: true }).click()
   await page.getByRole('link', { name: 'New' }).first().click()
@@ -92,7 +79,7 @@ test('a file that is chosen or is none of text is told from one of PEM', async (
   await signIn(page, gateway, ADMIN, '/ui/new/ssls')
   await page.locator('[data-file=cert]').setInputFiles({ name: 'a.der', mimeType: 'application/octet-stream', buffer: Buffer.from([0x30, 0x82, 0x00, 0xff]) })
   await expect(page.getByText('This file is not text. Convert it to PEM first.')).toBeVisible()
-  await page.locator('[data-file=cert]').setInputFiles({ name: 'a.pem', mimeType: 'text/plain', buffer: Buffer.from(pair('a.example').cert) })
+  await page.locator('[data-file=cert]').setInputFiles({ name: 'a.pem', mimeType: 'text/plain', buffer: Buffer.from(certificate('a.example').cert) })
   await expect(page.getByText('1 × CERTIFICATE')).toBeVisible()
   page.on('dialog', (dialog) => void dialog.accept())
 })

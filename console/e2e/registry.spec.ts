@@ -25,7 +25,7 @@ test('a namespace, a service and an instance are made and deleted without the AP
   await page.getByRole('button', { name: 'Delete', exact: true }).click()
   await expect(dialog).toContainText('1 instance must be deregistered first')
   await dialog.getByRole('button', { name: 'Cancel' }).click()
-  await page.getByRole('checkbox', { name: 'Tick all' }).check()
+  await page.getByRole('checkbox', { name: 'Select all' }).check()
   await page.getByRole('button', { name: 'Deregister' }).click()
   await dialog.getByRole('textbox').fill('shop')
   await dialog.getByRole('button', { name: 'Deregister' }).click()

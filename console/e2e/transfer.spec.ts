@@ -1,7 +1,7 @@
 /** Objects as documents: planned, brought in, taken back, kept as files. */
 import { readFileSync } from 'node:fs'
-import { ADMIN, axe, expect, type Gateway, signIn, test, VIEWER, withFile } from './gateway'
-import type { Page } from '@playwright/test'
+import { ADMIN, expect, type Gateway, signIn, test, VIEWER, withFile } from './gateway'
+import { faults } from './axe'
 
 const document = (origin: string, id: string) => `
 upstreams:
@@ -12,14 +12,6 @@ consumers:
   - {username: ${id.replace(/-/g, '_')}, plugins: {key-auth: {key: ${id}-secret}}}
 #END
 `
-
-async function faults(page: Page) {
-  await page.evaluate(axe())
-  return page.evaluate(async () => {
-    const { violations } = await (window as unknown as { axe: { run: (options: object) => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } }).axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })
-    return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`)
-  })
-}
 
 const stored = async (gateway: Gateway, path: string) => (await gateway.call('GET', `/apisix/admin/${path}`)).status
 
@@ -37,7 +29,7 @@ test('a pasted document is planned, carried out as one change, and undone', asyn
   await expect(page.locator('.diff .new').filter({ hasText: '"/brought"' })).toBeVisible()
   await expect(page.getByText('brought-secret', { exact: true })).toHaveCount(0)
   expect(await faults(page)).toEqual([])
-  await page.getByRole('button', { name: 'Make these 3 changes' }).click()
+  await page.getByRole('button', { name: 'Apply 3 changes' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Import objects' })).toBeVisible()
   expect(await stored(gateway, 'upstreams/brought')).toBe(200)
   await expect(page.getByText('admin · import')).toBeVisible()
@@ -52,14 +44,14 @@ test('a plan that others have overtaken writes nothing, and is made again', asyn
   await signIn(page, gateway, ADMIN, '/ui/changes/import')
   await page.getByRole('textbox', { name: 'Document' }).fill(document(gateway.origin, 'late'))
   await page.getByRole('button', { name: 'Show what would change' }).click()
-  await expect(page.getByRole('button', { name: 'Make these 3 changes' })).toBeEnabled()
+  await expect(page.getByRole('button', { name: 'Apply 3 changes' })).toBeEnabled()
   await gateway.call('PUT', '/apisix/admin/routes/other-hand', { uri: '/other', upstream: { nodes: { [gateway.origin]: 1 } } })
-  await page.getByRole('button', { name: 'Make these 3 changes' }).click()
+  await page.getByRole('button', { name: 'Apply 3 changes' }).click()
   await expect(page.getByRole('alert')).toContainText('after the plan was made')
   expect(await stored(gateway, 'routes/late')).toBe(404)
   await page.getByRole('button', { name: 'Try again' }).click()
   await expect(page.getByRole('alert')).toHaveCount(0)
-  await page.getByRole('button', { name: 'Make these 3 changes' }).click()
+  await page.getByRole('button', { name: 'Apply 3 changes' }).click()
   await expect.poll(() => stored(gateway, 'routes/late')).toBe(200)
 })
 
@@ -69,7 +61,7 @@ test('faults of a document stand with their places, and a file that is no docume
   await text.fill('routes:\n  - {id: bad, uri: /bad, upstream_id: nobody}\n')
   await page.getByRole('button', { name: 'Show what would change' }).click()
   await expect(page.getByRole('alert')).toContainText('routes/bad (routes[0])/upstream_id')
-  await expect(page.getByRole('button', { name: 'Make this 1 change' })).toBeDisabled()
+  await expect(page.getByRole('button', { name: 'Apply 1 change' })).toBeDisabled()
   await text.fill('routes: [')
   await page.getByRole('button', { name: 'Show what would change' }).click()
   await expect(page.getByRole('alert')).toContainText('not valid YAML')
@@ -88,7 +80,7 @@ test('a dropped file is read, and what the document lacks goes where that is ask
   await page.getByRole('button', { name: 'Show what would change' }).click()
   await expect(page.getByText('Nothing would change.')).toBeVisible()
   await gateway.call('PUT', '/apisix/admin/routes/extra', { uri: '/extra', upstream: { nodes: { [gateway.origin]: 1 } } })
-  await page.getByRole('checkbox', { name: 'Delete what the document does not have' }).check()
+  await page.getByRole('checkbox', { name: 'Delete objects that are not in the document' }).check()
   await page.getByRole('button', { name: 'Show what would change' }).click()
   await expect(page.getByRole('row', { name: /deleted.*extra/ })).toBeVisible()
 })
@@ -105,8 +97,8 @@ test('lists and all objects are kept as files, without secrets', async ({ page, 
   expect(found.name).toBe('routes.yaml')
   expect(found.text).toContain('kept-a')
   expect(found.text).toContain('kept-b')
-  await page.getByRole('checkbox', { name: 'Tick kept-b' }).check()
-  const ticked = await kept(() => page.getByRole('button', { name: 'Export 1 ticked' }).click())
+  await page.getByRole('checkbox', { name: 'Select kept-b' }).check()
+  const ticked = await kept(() => page.getByRole('button', { name: 'Export 1 selected' }).click())
   expect(ticked.text).not.toContain('kept-a')
   await page.goto(`${gateway.admin}/ui/changes`)
   const all = await kept(() => page.getByRole('button', { name: 'Export all objects' }).click())

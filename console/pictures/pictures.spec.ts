@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from '@playwright/test'
-import { ADMIN, expect, signIn, test, VIEWER, withFile, withOrigin, withSettings } from '../e2e/gateway'
+import { ADMIN, expect, type Own, signIn, test, VIEWER, withFile, withOrigin, withSettings } from '../e2e/gateway'
 import { openShop, PEOPLE, visit } from './shop'
 
 const DOCS = join(import.meta.dirname, '../../docs/start/pictures')
@@ -32,6 +32,13 @@ async function settle(page: Page) {
   await page.waitForTimeout(300)
   await expect(page.getByRole('status', { name: 'Loading' })).toHaveCount(0)
   await page.waitForLoadState('networkidle', { timeout: 1200 }).catch(() => {})
+}
+
+/** Measures a path of the shop for the pictures of the load generator. */
+async function measure(gateway: Own, name: string) {
+  const plan = { url: `${gateway.plane}/health/${name}`, name, connections: 2, seconds: 2, repeat: 3, thresholds: ['p99 < 100ms'] }
+  const { id } = await (await gateway.call('POST', '/console/v1/bench/runs', plan)).json()
+  await expect.poll(async () => (await (await gateway.call('GET', `/console/v1/bench/runs/${id}`)).json()).end, { timeout: 60_000 }).toBeTruthy()
 }
 
 /** Other words for what stands on a screen, in its texts and fields. */
@@ -66,7 +73,7 @@ test('the tour', async ({ page, violations }) => {
       await shot(DOCS, 'console-requests', '/ui/requests')
       await shot(DOCS, 'console-explain', `/ui/explain?url=${encodeURIComponent('http://shop.example.com/orders/7')}`)
       await shot(DOCS, 'console-route', '/ui/objects/routes/orders-v1', async (it) => {
-        await it.getByRole('list', { name: 'Request path' }).getByText('2 nodes').waitFor()
+        await it.getByRole('list', { name: 'Request path' }).getByText('2 nodes', { exact: true }).waitFor()
         await it.getByRole('list', { name: 'Request path' }).getByText('prometheus').waitFor()
         await it.getByText('Not used by any object.').waitFor()
       })
@@ -79,6 +86,7 @@ test('the tour', async ({ page, violations }) => {
       })
       if (SCREENS) {
         mkdirSync(SCREENS, { recursive: true })
+        for (const name of ['stock', 'orders']) await measure(gateway, name)
         const screens: Record<string, [string, ((page: Page) => Promise<void>)?]> = {
           overview: ['/ui/'], requests: ['/ui/requests'], 'requests-detail': ['/ui/requests?status=5xx', (it) => it.getByRole('button', { name: /GET/ }).first().click()],
           explain: [`/ui/explain?url=${encodeURIComponent('http://shop.example.com/orders/7')}`], 'explain-none': [`/ui/explain?url=${encodeURIComponent('http://shop.example.com/nowhere')}`], 'explain-empty': ['/ui/explain'],
@@ -88,7 +96,9 @@ test('the tour', async ({ page, violations }) => {
           certificates: ['/ui/certificates'], plugins: ['/ui/plugins'], plugin: ['/ui/plugins/limit-count'],
           'shenyu-plugins': ['/ui/shenyu/plugin'], 'shenyu-selectors': ['/ui/shenyu/selector'], 'shenyu-selector': [`/ui/shenyu/selector/${selector}`], 'shenyu-rule': [`/ui/shenyu/rule/${rule}`], 'shenyu-apps': ['/ui/shenyu/appAuth'], 'shenyu-empty': ['/ui/shenyu/meta-data'],
           registry: ['/ui/registry'], 'registry-service': ['/ui/registry/default/orders'], 'registry-events': ['/ui/registry/default/orders?tab=events'], rules: ['/ui/registry/rules'], 'rule-new': ['/ui/registry/rules/routing/+'],
-          bench: ['/ui/bench'], changes: ['/ui/changes'], change: ['/ui/changes', (it) => it.getByRole('row').nth(1).getByRole('link').first().click().then(() => settle(it))],
+          'stream-route-new': ['/ui/new/stream_routes'], 'certificate-new': ['/ui/new/ssls'], 'upstream-edit': ['/ui/objects/upstreams/orders/edit'], 'consumer-new': ['/ui/new/consumers'], 'namespaces': ['/ui/registry?tab=namespaces'], aliases: ['/ui/registry/default/orders?tab=aliases'],
+          files: ['/ui/config'], file: ['/ui/config/default/shop?file=orders.yaml'], 'file-releases': ['/ui/config/default/shop?file=orders.yaml&tab=releases'], users: ['/ui/access'], policies: ['/ui/access?tab=policies'], rehearsal: ['/ui/access?tab=rehearsal'],
+          bench: ['/ui/bench'], 'bench-run': ['/ui/bench', (it) => it.getByRole('link', { name: 'stock', exact: true }).click().then(() => settle(it))], 'bench-compare': ['/ui/bench', async (it) => { for (const box of (await it.getByRole('checkbox').all()).slice(0, 2)) await box.check(); await it.getByRole('button', { name: 'Compare' }).click(); await settle(it) }], import: ['/ui/changes/import'], changes: ['/ui/changes'], change: ['/ui/changes', (it) => it.getByRole('row').nth(1).getByRole('link').first().click().then(() => settle(it))],
           settings: ['/ui/settings'], doctor: ['/ui/settings?tab=doctor'], log: ['/ui/settings?tab=log'],
           palette: ['/ui/', async (it) => { await it.keyboard.press('Control+k'); await it.keyboard.type('ord'); await it.getByRole('option', { name: /Orders v1/ }).waitFor() }],
           keys: ['/ui/', async (it) => { await it.keyboard.press('?'); await it.getByRole('switch').waitFor() }],

@@ -1,9 +1,7 @@
 /** The shop that the pictures of the documentation show. */
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { RULE_STARTS } from '../src/features/registry/kinds'
+import { certificate } from '../e2e/certificate'
 import { ADMIN, type Own } from '../e2e/gateway'
 
 /** The keys of two people, so that changes are told with names. */
@@ -19,16 +17,6 @@ export const visit = (plane: string, path: string, host = 'shop.example.com', he
     sent.once('error', () => resolve(0))
     sent.end()
   })
-
-/** A certificate that ends soon. */
-function certificate() {
-  const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
-  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '20', '-subj', '/CN=shop.example.com', '-addext', 'subjectAltName=DNS:shop.example.com', '-keyout', key, '-out', cert], { stdio: 'ignore' })
-  const made = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
-  rmSync(folder, { recursive: true })
-  return made
-}
 
 /** Fills a gateway with what a shop may have: `good` answers, and another node of it does not. */
 export async function openShop({ admin }: Own, good: string) {
@@ -50,10 +38,11 @@ export async function openShop({ admin }: Own, good: string) {
   await anna('PUT', '/apisix/admin/routes/stock', { name: 'Stock', uri: '/stock/*', host: 'shop.example.com', upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/pay', { name: 'Pay', uri: '/pay', host: 'shop.example.com', upstream: { nodes: { '127.0.0.1:1': 1 } }, labels: { tier: 'gold' } })
   await anna('PUT', '/apisix/admin/routes/partners', { name: 'Partners', uris: ['/partners/*', '/feeds/*'], host: 'api.example.com', plugins: { 'key-auth': {} }, upstream_id: 'stock' })
+  await anna('PUT', '/apisix/admin/routes/health', { name: 'Health', uri: '/health/*', upstream_id: 'stock' })
   await anna('PUT', '/apisix/admin/routes/old', { name: 'Old catalogue', uri: '/catalogue/*', plugins: { redirect: { uri: '/stock', ret_code: 301 } }, status: 0 })
   await call('PUT', '/apisix/admin/consumers', { username: 'partner', desc: 'Buys for three countries', labels: { tier: 'gold' } })
   await call('PUT', '/apisix/admin/consumers/partner/credentials/key-2026', { plugins: { 'key-auth': { key: 'partner-key' } } })
-  await call('PUT', '/apisix/admin/ssls/shop', { snis: ['shop.example.com'], ...certificate() })
+  await call('PUT', '/apisix/admin/ssls/shop', { snis: ['shop.example.com'], ...certificate('shop.example.com', 20) })
   await call('PUT', '/apisix/admin/stream_routes/database', { name: 'Database', server_port: 9100, upstream: { nodes: { '127.0.0.1:5432': 1 } } })
   await night('PATCH', '/apisix/admin/routes/orders-v1', { priority: 5, labels: { tier: 'gold' } })
   await night('PATCH', '/apisix/admin/services/shop', { plugins: { 'limit-count': { count: 200000, time_window: 60, rejected_code: 429, key: 'remote_addr' } } })
@@ -61,6 +50,18 @@ export async function openShop({ admin }: Own, good: string) {
   await call('POST', '/registry/v1/instances', { service: 'stock', host: '10.0.0.9', port: 8080, healthy: true })
   const { list } = await call('GET', '/registry/v1/instances?service=orders')
   await night('PATCH', `/registry/v1/instances/${list[3].id}`, { isolated: true })
+  await call('POST', '/registry/v1/polaris/config/v1/configfilegroups', { namespace: 'default', name: 'shop', comment: 'Settings of the shop' })
+  const file = { namespace: 'default', group: 'shop', name: 'orders.yaml' }
+  for (const [content, release] of [['pool: 8\n', 'first'], ['pool: 16\ntimeout: 2s\n', 'larger pool']]) {
+    await call(release === 'first' ? 'POST' : 'PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content, format: 'yaml', tags: [{ key: 'team', value: 'orders' }] })
+    await call('POST', '/registry/v1/polaris/config/v1/configfiles/release', { namespace: file.namespace, group: file.group, file_name: file.name, name: release })
+  }
+  await call('PUT', '/registry/v1/polaris/config/v1/configfiles', { ...file, content: 'pool: 16\ntimeout: 3s\n', format: 'yaml' })
+  await call('POST', '/registry/v1/polaris/core/v1/users', [{ name: 'mary', password: 'any password', comment: 'Owns orders' }])
+  await call('POST', '/registry/v1/polaris/core/v1/usergroup', { name: 'writers' })
+  const team = (await call('GET', '/registry/v1/polaris/core/v1/usergroups')).userGroups[0].id as string
+  await call('POST', '/registry/v1/polaris/core/v1/auth/strategy', { name: 'orders', action: 'ALLOW', principals: { groups: [{ id: team }] }, resources: { config_groups: [{ id: 'default/shop' }] }, functions: ['*'] })
+  await call('POST', '/registry/v1/rules/rate-limit', { name: 'orders', namespace: 'default', service: 'orders', ...RULE_STARTS['rate-limit'], id: 'orders' })
   const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '/legacy/' }]
   const selector = (await call('POST', '/console/v1/shenyu/selector', { name: 'legacy shop', pluginId: '5', type: 1, matchMode: 0, handle: JSON.stringify([{ upstreamUrl: good, protocol: 'http://', weight: 50, status: true }]), selectorConditions: condition })).data as string
   await call('POST', '/console/v1/shenyu/rule', { name: 'find orders', selectorId: selector, handle: JSON.stringify({ loadBalance: 'random', retry: 3, timeout: 3000 }), ruleConditions: condition })

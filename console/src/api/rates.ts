@@ -12,7 +12,12 @@ export interface Rate {
   /** Of the last seconds; null where there were no requests, or where they are not known. */
   p50_ms: number | null
   p99_ms: number | null
+  /** Requests that the plugins of a route refused; left out where they refused none. */
+  refusals?: Refusals[]
 }
+
+/** Requests that a plugin refused: since the start, and a second. */
+export interface Refusals { plugin: string; requests: number; rate: number }
 
 /** Figures of the last 15 minutes, a column each, the oldest first. */
 export interface History { at: number[]; rate: number[]; failed_rate: number[]; p50_ms: (number | null)[]; p99_ms: (number | null)[] }

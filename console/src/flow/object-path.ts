@@ -56,5 +56,9 @@ export function useRoutePaths(ids: string[]): RoutePath[] {
   return paths.map((path) => ({ ...path, nodes: path.place === undefined ? [] : (nodesAt.get(path.place) ?? []) }))
 }
 
+/** Listeners of the data plane that requests of routes come in by. */
+export const listenersOf = (all: Record<string, string[]>): { name: string; addresses: string[] }[] =>
+  Object.entries(all).flatMap(([name, addresses]) => (/^https?$|^http3$/.test(name) && addresses.length > 0 ? [{ name, addresses }] : []))
+
 /** Whether no request goes to a node, or none of them is answered. */
 export const isDown = (node: NodeRow) => node.address === null || ['failing', 'unhealthy', 'mostly_unhealthy'].includes(node.status)

@@ -39,7 +39,7 @@ function useDone(): [boolean, () => void] {
   const [isDone, setDone] = useState(false)
   return [isDone, () => {
     setDone(true)
-    setTimeout(() => setDone(false), 1500)
+    setTimeout(() => setDone(false), 4000)
   }]
 }
 

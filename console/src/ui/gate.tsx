@@ -3,7 +3,7 @@ import { Alert, Button, Group, Modal, Paper, PasswordInput, Stack, Text, Title }
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import { json, whenSignedOut } from '../api/client'
-import { keepProof } from '../api/proof'
+import { keepProof, shareProof } from '../api/proof'
 import { SessionProvider, useWhoQuery } from '../api/session'
 import type { SignedIn } from '../api/types'
 import { useWords } from '../words/words'
@@ -18,6 +18,7 @@ export function Gate({ children }: { children: ReactNode }) {
   const build = useRef<string>(undefined)
   const { refetch, data } = who
   useEffect(() => whenSignedOut(() => void refetch()), [refetch])
+  useEffect(() => shareProof(() => void refetch()), [refetch])
   useEffect(() => {
     if (data?.signed_in) setWasIn(true)
     build.current ??= data?.build

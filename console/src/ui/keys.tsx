@@ -61,6 +61,9 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
   const router = useRouter()
   const isGoing = useRef(false)
   useEffect(() => {
+    // A dialog that this key closes is gone before the key arrives below.
+    let isOfDialog = false
+    const onCapture = () => { isOfDialog = document.querySelector('[role=dialog]') !== null }
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault()
@@ -70,7 +73,7 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
       }
       const at = event.target as HTMLElement
       if (event.key === 'ArrowDown' && at.matches('[data-filter]')) return step(0)
-      if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || document.querySelector('[role=dialog]')) return
+      if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || isOfDialog || document.querySelector('[role=dialog]')) return
       const place = isGoing.current ? placesOf(router).find(({ key }) => key === event.key)?.to : undefined
       isGoing.current = event.key === 'g'
       if (place !== undefined) {
@@ -95,8 +98,12 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
         press(LETTERS[event.key] as string)
       }
     }
+    addEventListener('keydown', onCapture, true)
     addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
+    return () => {
+      removeEventListener('keydown', onCapture, true)
+      removeEventListener('keydown', onKey)
+    }
   }, [navigate, router, openPalette, openHelp])
 }
 

@@ -12,6 +12,7 @@ export function Palette({ close }: { close: () => void }) {
   const [text, setText] = useState('')
   const [search] = useDebouncedValue(text.trim(), 80)
   const [chosen, setChosen] = useState(0)
+  const [isEntered, setEntered] = useState(false)
   const [before] = useState(() => document.activeElement)
   const [actions] = useState(() => actionsOf(document.querySelector('#content') ?? document))
   const found = useTargets(search)
@@ -28,13 +29,20 @@ export function Palette({ close }: { close: () => void }) {
     leave()
     target.go()
   }
+  // What is listed belongs to what was typed before, as long as the search has not caught up: Enter waits for it.
+  const isBusy = search !== text.trim()
+  useEffect(() => {
+    if (!isEntered || isBusy) return
+    setEntered(false)
+    choose(targets[chosen])
+  }, [isEntered, isBusy])
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
     if (step !== undefined) {
       event.preventDefault()
       setChosen((at) => Math.max(0, Math.min(targets.length - 1, at + step)))
-      // What is listed belongs to what was typed before as long as the search has not caught up.
-    } else if (event.key === 'Enter' && search === text.trim()) choose(targets[chosen])
+    } else if (event.key === 'Enter' && isBusy) setEntered(true)
+    else if (event.key === 'Enter') choose(targets[chosen])
   }
   return (
     <Dialog onClose={leave} withCloseButton={false} transitionProps={{ duration: 0 }} size="lg" title={words.paletteHint} classNames={{ header: 'unseen', body: 'palette' }} yOffset="10vh">
@@ -50,11 +58,12 @@ export function Palette({ close }: { close: () => void }) {
         onChange={(event) => {
           setText(event.currentTarget.value)
           setChosen(0)
+          setEntered(false)
         }}
         onKeyDown={onKey}
       />
       <ScrollArea.Autosize mah="50vh" mt="xs">
-        <div role="listbox" id="palette-list" aria-label={words.paletteHint}>
+        <div role="listbox" id="palette-list" aria-busy={isBusy} aria-label={words.paletteHint}>
           {targets.map((target, at) => (
             <UnstyledButton key={target.key} id={`palette-${at}`} className="target" role="option" aria-selected={at === chosen} onClick={() => choose(target)}>
               <span>{target.label}</span>

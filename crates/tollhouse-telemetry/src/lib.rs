@@ -23,6 +23,7 @@ pub mod objects_page;
 pub mod plugin_refusals;
 mod prometheus;
 pub mod recent;
+pub mod route_refusals;
 pub mod route_series;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};

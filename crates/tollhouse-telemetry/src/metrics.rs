@@ -22,6 +22,7 @@ use crate::object_counts::ObjectCounts;
 use crate::objects_page::{ObjectsPage, RouteLabels, UpstreamLabels};
 use crate::plugin_refusals::PluginRefusals;
 use crate::recent::{FailureGroup, RecentRequest, RecentRequests};
+use crate::route_refusals::{RefusalsByRoute, RouteRefusals};
 use crate::route_series::{RequestTotals, RouteRow, RouteSeries};
 
 /// Counters of all cores, and those of the process.
@@ -226,6 +227,14 @@ impl Metrics {
         sums
     }
 
+    /// Returns the requests that plugins have refused since the start, by route.
+    pub fn route_refusals(&self) -> RefusalsByRoute {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut sums = RefusalsByRoute::new();
+        cores.iter().for_each(|core| core.route_refusals.add_to(&mut sums));
+        sums
+    }
+
     /// Starts the part of the page about objects, with those that have had requests.
     pub fn objects_page<'a>(
         &self,
@@ -305,6 +314,7 @@ pub(crate) struct CoreBlock {
     recent: RecentRequests,
     handshakes: FailedHandshakes,
     plugin_refusals: PluginRefusals,
+    route_refusals: RouteRefusals,
     routes: RouteSeries,
     upstreams: ObjectCounts,
     consumers: ObjectCounts,
@@ -364,6 +374,11 @@ impl CoreHandle {
     /// Requests refused by plugins on this core.
     pub fn plugin_refusals(&self) -> &PluginRefusals {
         &self.block.plugin_refusals
+    }
+
+    /// Requests of routes that plugins refused on this core.
+    pub fn route_refusals(&self) -> &RouteRefusals {
+        &self.block.route_refusals
     }
 
     /// Requests of routes on this core.

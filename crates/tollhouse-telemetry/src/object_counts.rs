@@ -62,7 +62,7 @@ fn new_page<C: Default>() -> Box<[C; PAGE_CELLS]> {
 }
 
 /// A boxed array of new values, which are never on the stack as a whole.
-fn boxed<T, const N: usize>(new: impl Fn() -> T) -> Box<[T; N]> {
+pub(crate) fn boxed<T, const N: usize>(new: impl Fn() -> T) -> Box<[T; N]> {
     let all: Box<[T]> = (0..N).map(|_| new()).collect();
     all.try_into().unwrap_or_else(|_| unreachable!("it has {N} values"))
 }

@@ -1,6 +1,6 @@
 /** Deletion of a user, group, role or policy. */
 import { writePolaris } from '../../api/polaris'
-import { TypedDeletion } from '../../ui/deletion'
+import { Deletion as Dialog } from '../../ui/deletion'
 import { useForgetAccess } from './queries'
 
 export function Deletion({ name, help, path, id, close }: { name: string; help: string; path: string; id: string; close: () => void }) {
@@ -10,5 +10,5 @@ export function Deletion({ name, help, path, id, close }: { name: string; help: 
     await forget()
     close()
   }
-  return <TypedDeletion name={name} help={help} remove={remove} close={close} />
+  return <Dialog what={name} typed={name} help={help} remove={remove} close={close} />
 }

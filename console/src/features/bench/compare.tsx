@@ -120,12 +120,12 @@ function Value({ figure, before, own }: { figure: Compared; before: Figures | un
   const { language } = useLanguage()
   const range = own?.[figure]
   if (!own || !range) return <>–</>
-  const unit = figure === 'goodput' ? '/s' : ' ms'
+  const inUnit = figure === 'goodput' ? words.perSecondText : words.msText
   const changed = before && difference(figure, before, own)
   const tone = changed?.verdict === 'better' ? 'teal' : changed?.verdict === 'worse' ? 'red' : 'dimmed'
   return (
     <>
-      {short(range.value, language)}{unit}
+      {inUnit(short(range.value, language))}
       {changed && <Text size="xs" c={tone} fw={600} data-verdict={changed.verdict}>{percent(changed.change)} {words.verdicts[changed.verdict]}</Text>}
     </>
   )

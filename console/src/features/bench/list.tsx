@@ -68,7 +68,7 @@ function Runs({ rows, chosen, turn, again, isBusy }: { rows: Run[]; chosen: stri
   const words = useWords()
   const who = useWho()
   const { language } = useLanguage()
-  const number = (value: number | undefined, unit: string) => (value === undefined ? '–' : `${short(value, language)}${unit}`)
+  const number = (value: number | undefined, inUnit: (text: string) => string) => (value === undefined ? '–' : inUnit(short(value, language)))
   const refused = who.role === 'admin' ? undefined : words.adminOnly
   return (
     <Scroll>
@@ -87,13 +87,13 @@ function Runs({ rows, chosen, turn, again, isBusy }: { rows: Run[]; chosen: stri
               <Table.Tr key={run.id}>
                 <Table.Td><Checkbox aria-label={`${words.compare}: ${run.name} ${run.id}`} checked={chosen.includes(run.id)} disabled={run.end !== 'done'} onChange={() => turn(run.id)} /></Table.Td>
                 <Table.Td><Anchor component={Link} to={`/bench/${run.id}`}>{run.name}</Anchor>{run.name !== run.url && <Text size="xs" c="dimmed" className="mono">{run.url}</Text>}</Table.Td>
-                <Table.Td className="numbers">{number(figures?.goodput?.value, '/s')}</Table.Td>
-                <Table.Td className="numbers">{number(figures?.p50?.value, ' ms')}</Table.Td>
-                <Table.Td className="numbers">{number(figures?.p99?.value, ' ms')}</Table.Td>
-                <Table.Td className="numbers">{number(figures?.failed, '')}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.goodput?.value, words.perSecondText)}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.p50?.value, words.msText)}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.p99?.value, words.msText)}</Table.Td>
+                <Table.Td className="numbers">{number(figures?.failed, (text) => text)}</Table.Td>
                 <Table.Td><Outcomes run={run} /></Table.Td>
-                <Table.Td>{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
-                <Table.Td><Time at={run.at_ms / 1000} /></Table.Td>
+                <Table.Td className="nowrap">{words.loadText(run.connections, run.seconds, run.repeat)}{run.rate !== null && ` · ${run.rate}/s`}</Table.Td>
+                <Table.Td className="nowrap"><Time at={run.at_ms / 1000} /></Table.Td>
                 <Table.Td><End run={run} /></Table.Td>
                 <Table.Td>{again && <Button size="compact-xs" variant="default" disabled={refused !== undefined || isBusy} title={refused ?? (isBusy ? words.benchBusy : undefined)} aria-label={`${words.repeatRun}: ${run.name} ${run.id}`} onClick={() => void again(run)}>{words.repeatRun}</Button>}</Table.Td>
               </Table.Tr>

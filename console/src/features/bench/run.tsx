@@ -107,12 +107,12 @@ function Tiles({ figures }: { figures: Figures }) {
   const words = useWords()
   const { language } = useLanguage()
   const number = (value: number) => short(value, language)
-  const range = (it: Range | null, unit: string) => (it ? `${number(it.value)}${unit}` : '–')
+  const range = (it: Range | null, inUnit: (value: string) => string) => (it ? inUnit(number(it.value)) : '–')
   const spread = (it: Range | null) => (it && it.low !== it.high ? words.fromTo(number(it.low), number(it.high)) : '')
   const tiles: [string, string, string][] = [
-    [words.rateShort, range(figures.goodput, '/s'), spread(figures.goodput)],
-    ['p50', range(figures.p50, ' ms'), spread(figures.p50)],
-    ['p99', range(figures.p99, ' ms'), spread(figures.p99)],
+    [words.rateShort, range(figures.goodput, words.perSecondText), spread(figures.goodput)],
+    ['p50', range(figures.p50, words.msText), spread(figures.p50)],
+    ['p99', range(figures.p99, words.msText), spread(figures.p99)],
     [words.failedCount, number(figures.failed), Object.entries(figures.failures).map(([kind, count]) => `${kind}: ${number(count)}`).join(', ')],
   ]
   return (

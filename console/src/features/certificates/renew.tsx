@@ -10,6 +10,7 @@ import type { CertificateRow } from '../../api/types'
 import { Dialog } from '../../ui/dialog'
 import { useRefusal } from '../../ui/permission'
 import { ErrorBox, StateBadge } from '../../ui/states'
+import { useTask } from '../../ui/task'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 
@@ -29,20 +30,8 @@ export function Renewal({ row, close }: { row: CertificateRow; close: () => void
   const [cert, setCert] = useState('')
   const [key, setKey] = useState('')
   const [verdict, setVerdict] = useState<Verdict>()
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
+  const { run, isBusy, error } = useTask()
   const path = encodeURIComponent(row.id)
-  const run = async (task: () => Promise<void>) => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await task()
-    } catch (reason) {
-      setError(reason)
-    } finally {
-      setBusy(false)
-    }
-  }
   const write = (set: (text: string) => void) => (event: React.ChangeEvent<HTMLTextAreaElement>) => {
     set(event.currentTarget.value)
     // A verdict is about what was pasted when it was asked for.

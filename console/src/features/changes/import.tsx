@@ -15,6 +15,7 @@ import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, ScreenHead } from '../../ui/states'
+import { useTask } from '../../ui/task'
 import { useWords } from '../../words/words'
 
 /** Differences that the row of an object shows before it is opened. */
@@ -28,24 +29,12 @@ export function Import() {
   const [text, setText] = useState('')
   const [prune, setPrune] = useState(false)
   const [plan, setPlan] = useState<Plan>()
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
+  const { run, isBusy, error, fail } = useTask()
   const write = (next: string) => {
     setText(next)
     // A plan is of the document that it was made of.
     setPlan(undefined)
-    setError(undefined)
-  }
-  const run = async (task: () => Promise<void>) => {
-    setBusy(true)
-    setError(undefined)
-    try {
-      await task()
-    } catch (reason) {
-      setError(reason)
-    } finally {
-      setBusy(false)
-    }
+    fail(undefined)
   }
   const look = () => run(async () => setPlan(await planOf(text, prune)))
   const apply = (made: Plan) => run(async () => {
@@ -62,7 +51,7 @@ export function Import() {
         <CopyButton label={words.copyCurl} text={() => `curl -X POST ${quoted(`${location.origin}/console/v1/import?dry_run=true${prune ? '&prune=true' : ''}`)} -H "X-API-KEY: $ADMIN_KEY" --data-binary @objects.yaml`} />
       </ScreenHead>
       <Stack>
-        <Source text={text} write={write} fail={setError} isOff={isBusy} />
+        <Source text={text} write={write} fail={fail} isOff={isBusy} />
         <Checkbox label={words.prune} description={words.pruneHelp} checked={prune} onChange={(event) => { setPrune(event.currentTarget.checked); setPlan(undefined) }} />
         <Group>
           <Button onClick={() => void look()} loading={isBusy && plan === undefined} disabled={refused !== undefined || text.trim() === ''} title={refused}>{plan ? words.planAgain : words.planIt}</Button>

@@ -3,7 +3,7 @@ import { Badge, Button, Group, NativeSelect, SegmentedControl, Stack, Table, Tex
 import { useBlocker } from '@tanstack/react-router'
 import { useState } from 'react'
 import { writePolaris } from '../../api/polaris'
-import { Dialog } from '../../ui/dialog'
+import { Deletion } from '../../ui/deletion'
 import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
@@ -95,7 +95,7 @@ function Editor({ file, stored, releases, tab, show, gone }: EditorProps) {
       {tab === 'releases' && <Releases file={file} stored={stored} releases={releases} />}
       {tab === 'clients' && <Clients file={file} all={all} gray={gray} />}
       {isReleasing && <ReleaseForm file={file} stored={stored} all={all} close={() => setReleasing(false)} refusedAt={(text) => { setReleasing(false); show(undefined); setFault(lineOf(text)) }} />}
-      {isDeleting && <Deletion file={file} close={() => setDeleting(false)} gone={gone} />}
+      {isDeleting && <FileDeletion file={file} close={() => setDeleting(false)} gone={gone} />}
     </Stack>
   )
 }
@@ -148,29 +148,14 @@ function Clients({ file, all, gray }: { file: FileName; all: Release | undefined
   )
 }
 
-function Deletion({ file, close, gone }: { file: FileName; close: () => void; gone: () => void }) {
+function FileDeletion({ file, close, gone }: { file: FileName; close: () => void; gone: () => void }) {
   const words = useWords()
   const forget = useForgetConfig()
-  const [typed, setTyped] = useState('')
-  const [error, setError] = useState<unknown>()
   const remove = async () => {
-    try {
-      await writePolaris('DELETE', 'config/v1/configfiles', undefined, { ...file })
-      gone()
-      await forget()
-      close()
-    } catch (refused) {
-      setError(refused)
-    }
+    await writePolaris('DELETE', 'config/v1/configfiles', undefined, { ...file })
+    gone()
+    await forget()
+    close()
   }
-  return (
-    <Dialog onClose={close} title={words.deleteTitle(file.name)}>
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        <Text size="sm">{words.files.deleteFileHelp}</Text>
-        <TextInput label={words.name} placeholder={file.name} value={typed} data-autofocus onChange={(event) => setTyped(event.currentTarget.value)} />
-        <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button color="red" disabled={typed !== file.name} onClick={() => void remove()}>{words.remove}</Button></Group>
-      </Stack>
-    </Dialog>
-  )
+  return <Deletion what={file.name} typed={file.name} help={words.files.deleteFileHelp} remove={remove} close={close} />
 }

@@ -1,9 +1,10 @@
 /** A group of configuration files is made, described or deleted. */
-import { Button, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Group, SimpleGrid, Stack, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { writePolaris } from '../../api/polaris'
 import { segmentOf } from '../../lib/segment'
+import { Deletion } from '../../ui/deletion'
 import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
 import { useWords } from '../../words/words'
@@ -62,23 +63,10 @@ export function GroupForm({ group, close }: { group?: ConfigGroup; close: () => 
 export function GroupDeletion({ group, close }: { group: ConfigGroup; close: () => void }) {
   const words = useWords()
   const forget = useForgetConfig()
-  const [error, setError] = useState<unknown>()
   const remove = async () => {
-    try {
-      await writePolaris('DELETE', 'config/v1/configfilegroups', undefined, { namespace: group.namespace, group: group.name })
-      await forget()
-      close()
-    } catch (refused) {
-      setError(refused)
-    }
+    await writePolaris('DELETE', 'config/v1/configfilegroups', undefined, { namespace: group.namespace, group: group.name })
+    await forget()
+    close()
   }
-  return (
-    <Dialog onClose={close} title={words.deleteTitle(group.name)}>
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        <Text size="sm">{words.files.deleteGroupHelp(Number(group.fileCount))}</Text>
-        <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button color="red" onClick={() => void remove()} data-autofocus>{words.remove}</Button></Group>
-      </Stack>
-    </Dialog>
-  )
+  return <Deletion what={group.name} help={words.files.deleteGroupHelp(Number(group.fileCount))} remove={remove} close={close} />
 }

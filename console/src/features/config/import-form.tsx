@@ -4,6 +4,7 @@ import { type FormEvent, useState } from 'react'
 import { sendForm } from '../../api/polaris'
 import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
+import { useTask } from '../../ui/task'
 import { useWords } from '../../words/words'
 import { NamespaceInput } from '../registry/namespace'
 import { useForgetConfig } from './queries'
@@ -19,24 +20,17 @@ export function ImportForm({ namespace: first = 'default', group: only, close }:
   const [group, setGroup] = useState(only ?? '')
   const [file, setFile] = useState<File | null>(null)
   const [handling, setHandling] = useState<'skip' | 'overwrite'>('skip')
-  const [error, setError] = useState<unknown>()
+  const { run, isBusy, error } = useTask()
   const [done, setDone] = useState<Imported>()
-  const [isBusy, setBusy] = useState(false)
-  const submit = async (event: FormEvent) => {
+  const submit = (event: FormEvent) => {
     event.preventDefault()
     if (file === null) return
-    setBusy(true)
-    setError(undefined)
-    try {
+    void run(async () => {
       const form = new FormData()
       form.set('config', file)
       setDone(await sendForm<Imported>('config/v1/configfiles/import', form, { namespace, group: group || undefined, conflict_handling: handling }))
       await forget()
-    } catch (refused) {
-      setError(refused)
-    } finally {
-      setBusy(false)
-    }
+    })
   }
   const counts: [string, Named[]][] = [[say.imported.created, done?.createConfigFiles ?? []], [say.imported.replaced, done?.overwriteConfigFiles ?? []], [say.imported.skipped, done?.skipConfigFiles ?? []]]
   return (

@@ -7,6 +7,7 @@ import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, StateBadge } from '../../ui/states'
+import { useTask } from '../../ui/task'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
 import { type ClientLabel, type ConfigFile, type FileName, type HistoryRow, inForce, type Release, secondsOf, useForgetConfig, useHistory, useRelease } from './queries'
@@ -59,25 +60,17 @@ function Confirm({ file, all, deed, release, close }: ConfirmProps) {
   const words = useWords()
   const say = words.files
   const forget = useForgetConfig()
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
+  const { run, isBusy, error } = useTask()
   const before = useRelease(file, deed === 'rollback' ? all?.name : deed === 'stop' ? release.name : undefined)
   const after = useRelease(file, deed === 'rollback' ? release.name : deed === 'stop' ? all?.name : undefined)
   const path = { rollback: 'rollback', delete: 'delete', stop: 'stopbeta' }[deed]
   const title = { rollback: say.rollBackTitle(release.name), delete: words.deleteTitle(release.name), stop: say.stopGrayTitle(release.name) }[deed]
-  const apply = async () => {
-    setBusy(true)
-    try {
-      const { namespace, group, name } = file
-      await writePolaris(deed === 'rollback' ? 'PUT' : 'POST', `config/v1/configfiles/releases/${path}`, [{ namespace, group, file_name: name, name: release.name }])
-      await forget()
-      close()
-    } catch (refused) {
-      setError(refused)
-    } finally {
-      setBusy(false)
-    }
-  }
+  const apply = () => run(async () => {
+    const { namespace, group, name } = file
+    await writePolaris(deed === 'rollback' ? 'PUT' : 'POST', `config/v1/configfiles/releases/${path}`, [{ namespace, group, file_name: name, name: release.name }])
+    await forget()
+    close()
+  })
   return (
     <Dialog onClose={close} size={deed === 'delete' ? 'md' : 'xl'} title={title}>
       <Stack>

@@ -1,10 +1,10 @@
 /** The credentials of a consumer. What they hold is never shown; a new one is made in `new-credential.tsx`. */
-import { Button, Group, Stack, Table, Text, Title } from '@mantine/core'
+import { Button, Group, Table, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call, json, query } from '../../api/client'
 import type { ObjectRow } from '../../api/types'
-import { Dialog } from '../../ui/dialog'
+import { Deletion } from '../../ui/deletion'
 import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
 import { ErrorBox } from '../../ui/states'
@@ -63,26 +63,10 @@ export function Credentials({ consumer }: { consumer: string }) {
 function Removal({ consumer, id, close }: { consumer: string; id: string; close: () => void }) {
   const words = useWords()
   const client = useQueryClient()
-  const [error, setError] = useState<unknown>()
   const remove = async () => {
-    try {
-      await call(`${pathOf('consumers', consumer)}/credentials/${encodeURIComponent(id)}`, { method: 'DELETE' })
-      await client.invalidateQueries({ queryKey: ['objects'] })
-      close()
-    } catch (refused) {
-      setError(refused)
-    }
+    await call(`${pathOf('consumers', consumer)}/credentials/${encodeURIComponent(id)}`, { method: 'DELETE' })
+    await client.invalidateQueries({ queryKey: ['objects'] })
+    close()
   }
-  return (
-    <Dialog onClose={close} title={words.deleteTitle(id)}>
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        <Text size="sm">{words.credentialGone}</Text>
-        <Group justify="flex-end">
-          <Button variant="default" onClick={close}>{words.cancel}</Button>
-          <Button color="red" data-autofocus onClick={() => void remove()}>{words.remove}</Button>
-        </Group>
-      </Stack>
-    </Dialog>
-  )
+  return <Deletion what={id} help={words.credentialGone} remove={remove} close={close} />
 }

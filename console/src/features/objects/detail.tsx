@@ -1,14 +1,14 @@
 /** One object of any kind: what it is, and what can be done with it. It is edited in `editor.tsx`. */
-import { Anchor, Button, Group, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { isRated } from '../../api/rates'
 import { type Kind, pageOf } from '../../api/types'
 import { useRoutePaths } from '../../flow/object-path'
 import { CopyAs, CopyButton } from '../../ui/copy'
+import { Deletion } from '../../ui/deletion'
 import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { Time } from '../../ui/time'
 import { useWords } from '../../words/words'
@@ -76,7 +76,7 @@ export function ObjectDetail() {
           </section>
         </Stack>
       ) : !found.isError && <Loading />}
-      {data && <Deletion kind={kind} id={id} stored={data} isOpen={isDeleting} close={deletion.close} />}
+      {data && isDeleting && <ObjectDeletion kind={kind} id={id} stored={data} close={deletion.close} />}
     </>
   )
 }
@@ -117,51 +117,36 @@ function Summary({ kind, value, stored }: { kind: Kind; value: Record<string, un
   )
 }
 
-function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string; stored: Stored; isOpen: boolean; close: () => void }) {
+function ObjectDeletion({ kind, id, stored, close }: { kind: Kind; id: string; stored: Stored; close: () => void }) {
   const words = useWords()
   const navigate = useNavigate()
   const client = useQueryClient()
   const facts = useFacts(kind, id)
   const users = facts.data?.used_by ?? []
   const isImpossible = users.length > 0 && !KIND_FACTS[kind].isFree
-  const [typed, setTyped] = useState('')
-  const [error, setError] = useState<unknown>()
   const remove = async () => {
-    try {
-      await call(pathOf(kind, id), { method: 'DELETE', headers: { 'If-Match': `"${stored.revision}"` } })
-      client.removeQueries({ queryKey: ['object', kind, id] })
-      await client.invalidateQueries({ queryKey: ['objects'] })
-      await navigate({ to: `/objects/${kind}` })
-    } catch (refused) {
-      setError(refused)
-    }
+    await call(pathOf(kind, id), { method: 'DELETE', headers: { 'If-Match': `"${stored.revision}"` } })
+    client.removeQueries({ queryKey: ['object', kind, id] })
+    await client.invalidateQueries({ queryKey: ['objects'] })
+    await navigate({ to: `/objects/${kind}` })
   }
+  const help = (
+    <>
+      {users.length > 0 && (
+        <div role="alert">
+          <Text size="sm">{words[isImpossible ? 'deleteUsed' : 'deleteNamed'](facts.data?.used_by_total ?? users.length)}</Text>
+          <ul className="places">{users.slice(0, 10).map((user) => (
+            <li key={`${user.kind}/${user.id}`}><Anchor component={Link} to={pageOf(user.kind, user.id) ?? '.'}>{words.oneOf[user.kind as Kind] ?? user.kind} {user.id}</Anchor></li>
+          ))}</ul>
+        </div>
+      )}
+      {!isImpossible && <Text size="sm">{words.deleteFree}</Text>}
+    </>
+  )
   return (
-    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words.oneOf[kind]} ${id}`)}>
-      <Stack>
-        {error !== undefined && <ErrorBox error={error} />}
-        {users.length > 0 && (
-          <div role="alert">
-            <Text size="sm">{words[isImpossible ? 'deleteUsed' : 'deleteNamed'](facts.data?.used_by_total ?? users.length)}</Text>
-            <ul className="places">{users.slice(0, 10).map((user) => (
-              <li key={`${user.kind}/${user.id}`}><Anchor component={Link} to={pageOf(user.kind, user.id) ?? '.'}>{words.oneOf[user.kind as Kind] ?? user.kind} {user.id}</Anchor></li>
-            ))}</ul>
-          </div>
-        )}
-        {isImpossible ? <Group justify="flex-end"><Button variant="default" onClick={close} data-autofocus>{words.close}</Button></Group> : (
-          <>
-            <Text size="sm">{words.deleteFree}</Text>
-            <TextInput label={words.deleteConfirm(id)} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
-            <Group justify="space-between">
-              <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
-              <Group gap="xs">
-                <Button variant="default" onClick={close}>{words.cancel}</Button>
-                <Button color="red" disabled={typed !== id} onClick={remove}>{words.remove}</Button>
-              </Group>
-            </Group>
-          </>
-        )}
-      </Stack>
-    </Modal>
+    <Deletion
+      what={`${words.oneOf[kind]} ${id}`} typed={id} help={help} isImpossible={isImpossible} remove={remove} close={close}
+      before={isImpossible ? undefined : <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />}
+    />
   )
 }

@@ -39,7 +39,7 @@ export function Gone({ kind, id }: { kind: Kind; id: string }) {
   }
   return (
     <>
-      <ScreenHead title={`${words[kind]} ${id}`} />
+      <ScreenHead title={`${words.oneOf[kind].replace(/^./, (first) => first.toUpperCase())} ${id}`} />
       {error !== undefined && <ErrorBox error={error} />}
       <Empty>
         {words.gone} <DeletedBy kind={kind} id={id} />

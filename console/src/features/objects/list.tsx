@@ -127,7 +127,7 @@ function Rows({ kind, rows, first, total, sorting, ticked, tick }: RowsProps) {
               {row.problem && <Group gap={6} wrap="nowrap"><StateBadge state="warn" label={words.problem} /><Text size="xs" lang="en" lineClamp={2} title={row.problem}>{row.problem}</Text></Group>}
             </Table.Td>
             {has('methods') && <Table.Td className="mono hide-narrow">{row.methods?.join(' ')}</Table.Td>}
-            {has('host') && <Table.Td className="mono">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>}
+            {has('host') && <Table.Td className="mono hosts">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>}
             {has('path') && <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>}
             {has('plugins') && <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>}
             {has('leadsTo') && <Table.Td><LeadsTo row={row} /></Table.Td>}

@@ -2,11 +2,12 @@
 import { Text, Title } from '@mantine/core'
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
+import { useOverview } from '../../api/live'
 import { type Rate, useRates } from '../../api/rates'
 import type { NodeRow, PluginRow } from '../../api/types'
-import { Figures } from '../../flow/figures'
+import { Figures, Refused } from '../../flow/figures'
 import { Flow, type Step } from '../../flow/flow'
-import { factsOf, isDown, nodesOf, upstreamPlace } from '../../flow/object-path'
+import { factsOf, isDown, listenersOf, nodesOf, upstreamPlace } from '../../flow/object-path'
 import { isRecord } from '../../lib/record'
 import { useWords } from '../../words/words'
 
@@ -33,7 +34,9 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
     ],
   })
   const rate = useRates('routes', [id]).data?.rows[0]
+  const refusals = rate?.refusals ?? []
   const rules = useRules()
+  const listeners = listenersOf(useOverview().data?.listeners ?? {})
   const catalogue = useQuery({ queryKey: ['plugins'], staleTime: 30_000, queryFn: ({ signal }) => json<{ rows: PluginRow[] }>('/console/v1/plugins', { signal }) })
   const serviceValue = service?.data?.value
   const place = upstreamPlace(id, value, serviceValue)
@@ -51,6 +54,10 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   ], byName)
   const global = rules.flatMap(({ id: rule, value: conf }) => order([{ owner: `${words.owners.rule} ${rule}`, to: `/objects/global_rules/${rule}`, confs: conf.plugins }], byName))
   const steps: Step[] = [
+    ...(listeners.length === 0 ? [] : [{
+      key: 'listeners', owner: words.listens, title: listeners.map(({ name }) => name).join(' '), to: '/',
+      notes: listeners.map(({ name, addresses }) => <span key={name} className="mono">{addresses.join(' ')}</span>),
+    }]),
     {
       key: 'match', owner: words.wayTakes, title: texts(value.uri, value.uris).join(' ') || '–',
       notes: [texts(value.host, value.hosts).join(' ') || words.anyHost, Array.isArray(value.methods) ? value.methods.join(' ') : ''].filter(Boolean),
@@ -59,6 +66,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
     ...[...global, ...running].map((it): Step => ({
       key: `${it.owner} ${it.name}`, owner: it.owner, title: it.name, to: it.to ?? `/plugins/${it.name}`,
       notes: [it.isOff ? words.off : <span key="p" lang="en">{it.phases.join(', ')}</span>],
+      figures: it.isOff ? undefined : <Refused of={refusals.find(({ plugin }) => plugin === it.name)} route={id} all={rate?.rate ?? 0} />,
     })),
     {
       key: 'nodes', owner: place === undefined ? words.noUpstream : place.startsWith('upstreams/') ? `${words.upstream} ${own}` : words.upstream, to: own !== undefined ? `/objects/upstreams/${own}` : undefined,

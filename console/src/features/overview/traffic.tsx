@@ -3,8 +3,8 @@ import { Anchor, Text, Title } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { type Rate, useRates } from '../../api/rates'
 import type { NodeRow, Overview } from '../../api/types'
-import { Figures, type FiguresOf } from '../../flow/figures'
-import { isDown, type RoutePath, useRoutePaths } from '../../flow/object-path'
+import { Figures, type FiguresOf, Refused } from '../../flow/figures'
+import { isDown, listenersOf, type RoutePath, useRoutePaths } from '../../flow/object-path'
 import type { RequestSearch } from '../../routes'
 import { useWords } from '../../words/words'
 
@@ -32,7 +32,7 @@ export function Traffic({ data, all }: { data: Overview; all: FiguresOf | undefi
   const nodes = useRates('nodes', [...new Set(paths.flatMap((path) => path.nodes.slice(0, NODES).flatMap((node) => node.address ?? [])))])
   const rateOf = (rows: Rate[] | undefined, id: string) => rows?.find((row) => row.id === id)
   if (paths.length === 0) return null
-  const listeners = Object.entries(data.listeners).filter(([name, addresses]) => /^https?$|^http3$/.test(name) && addresses.length > 0)
+  const listeners = listenersOf(data.listeners)
   return (
     <section className="card" aria-labelledby="traffic">
       <Title order={2} size="h5" id="traffic">{words.trafficNow}</Title>
@@ -40,7 +40,7 @@ export function Traffic({ data, all }: { data: Overview; all: FiguresOf | undefi
       <div className="map">
         <div className="map-side">
           <Box title={words.listens} figures={all} search={{}}>
-            {listeners.map(([name, addresses]) => <Text key={name} size="xs" c="dimmed" className="mono">{name} {addresses.join(' ')}</Text>)}
+            {listeners.map(({ name, addresses }) => <Text key={name} size="xs" c="dimmed" className="mono">{name} {addresses.join(' ')}</Text>)}
           </Box>
         </div>
         <ul className="map-rows">
@@ -63,6 +63,7 @@ function Path({ path, route, upstream, nodeRates }: { path: RoutePath; route: Ra
     <li className="map-row">
       <Box title={<Anchor component={Link} to={`/objects/routes/${encodeURIComponent(path.id)}`}>{path.name}</Anchor>} figures={route} search={{ route: path.id }}>
         {path.plugins.length > 0 && <Text size="xs" c="dimmed">{path.plugins.slice(0, 3).join(' · ')}{path.plugins.length > 3 && ` +${path.plugins.length - 3}`}</Text>}
+        {route?.refusals?.map((one) => <div key={one.plugin}><Text size="xs" c="dimmed">{one.plugin}</Text><Refused of={one} route={path.id} all={route.rate} /></div>)}
       </Box>
       <Box title={id !== undefined ? <Anchor component={Link} to={`/objects/upstreams/${encodeURIComponent(id)}`}>{nodes[0]?.name ?? id}</Anchor> : place === undefined ? words.noUpstream : words.ownUpstream} figures={upstream ?? route} search={{ route: path.id }} isQuiet={place === undefined}>
         <Text size="xs" c="dimmed">{words.nodesInline(nodes.length)}</Text>

@@ -4,7 +4,7 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-quer
 import { type FormEvent, useState } from 'react'
 import { call, json, query } from '../../api/client'
 import type { Counted } from '../../api/types'
-import { TypedDeletion } from '../../ui/deletion'
+import { Deletion } from '../../ui/deletion'
 import { Dialog } from '../../ui/dialog'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
@@ -121,5 +121,5 @@ export function Removal({ name, path, help, close, done }: { name: string; path:
     await client.invalidateQueries({ queryKey: ['registry'] })
     done()
   }
-  return <TypedDeletion name={name} help={help} remove={remove} close={close} />
+  return <Deletion what={name} typed={name} help={help} remove={remove} close={close} />
 }

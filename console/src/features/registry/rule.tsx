@@ -1,6 +1,6 @@
 /** One governance rule: what it says in sentences, its form and its text as two views of one document, and the switch. The form
  * is made of what the gateway says rules of the kind are made of. */
-import { Anchor, Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, Stack, Switch, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
@@ -9,6 +9,7 @@ import { ApiError, call, json } from '../../api/client'
 import { quoted } from '../../lib/curl'
 import { fault, memberText, pretty, withoutMembers } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
+import { Deletion } from '../../ui/deletion'
 import { Difference } from '../../ui/difference'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
@@ -66,7 +67,6 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
   const schema = useRuleSchema(kind)
   const [isReviewing, review] = useState(false)
   const [isDeleting, deletion] = useDisclosure(false)
-  const [typed, setTyped] = useState('')
   const [error, setError] = useState<unknown>()
   const isDone = useRef(false)
   const broken = fault(text)
@@ -92,7 +92,7 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry/rules">{words.rules}</Anchor> / {words.ruleKinds[kind] ?? kind}</Text>
-      <ScreenHead title={name || (id ?? words.create)} note={words.ruleHelp[kind]}>
+      <ScreenHead title={name || (id ?? words.shenyuNewRule)} note={words.ruleHelp[kind]}>
         {!broken && <CopyButton label={words.copyCurl} text={() => `curl -X ${method} ${quoted(location.origin + path)} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`} />}
         {id !== undefined && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>
@@ -118,13 +118,7 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
           </Group>
         </Stack>
       )}
-      <Modal opened={isDeleting} onClose={deletion.close} title={words.deleteTitle(name || (id ?? ''))}>
-        <Stack>
-          <Text size="sm">{words.deleteRuleHelp}</Text>
-          <TextInput label={words.name} placeholder={name || id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
-          <Group justify="flex-end"><Button variant="default" onClick={deletion.close}>{words.cancel}</Button><Button color="red" disabled={typed !== (name || id)} onClick={() => void send('DELETE')}>{words.remove}</Button></Group>
-        </Stack>
-      </Modal>
+      {isDeleting && <Deletion what={name || (id ?? '')} typed={name || (id ?? '')} help={words.deleteRuleHelp} close={deletion.close} remove={() => send('DELETE').finally(deletion.close)} />}
     </>
   )
 }

@@ -81,15 +81,15 @@ export function RegistryRules() {
         <Scroll>
           <Table highlightOnHover className="cards">
             <Table.Thead><Table.Tr>
-              <SortHead by="enabled" sorting={sorting}>{words.on}</SortHead><SortHead by="name" sorting={sorting}>{words.ruleSays}</SortHead><SortHead by="kind" sorting={sorting}>{words.kind}</SortHead>
+              <SortHead by="enabled" sorting={sorting}>{words.state}</SortHead><SortHead by="name" sorting={sorting}>{words.ruleSays}</SortHead><SortHead by="kind" sorting={sorting}>{words.kind}</SortHead>
               <SortHead by="priority" sorting={sorting}>{words.naming.order}</SortHead><SortHead by="namespace" sorting={sorting}>{words.namespace}</SortHead><SortHead by="changed" sorting={sorting} isNewestFirst>{words.changed}</SortHead><Table.Th><span className="unseen">{words.edit}</span></Table.Th>
             </Table.Tr></Table.Thead>
             <Table.Tbody>
               {data.list.map((rule) => (
                 <Table.Tr key={`${rule.kind}/${rule.id}`}>
-                  <Table.Td data-label={words.on}>{hasSwitch(rule.kind) ? <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} /> : <Text size="sm" c="dimmed">{words.naming.alwaysOn}</Text>}</Table.Td>
+                  <Table.Td data-label={words.state}>{hasSwitch(rule.kind) ? <Switch aria-label={`${words.on}: ${rule.name || rule.id}`} checked={rule.enabled} disabled={refused !== undefined} title={refused} onChange={(event) => void turn(rule, event.currentTarget.checked)} /> : <Text size="sm" c="dimmed">{words.naming.alwaysOn}</Text>}</Table.Td>
                   <Table.Td data-label={words.ruleSays} className="whole-row"><div><p className="rulesays">{sentencesOf(rule.kind, rule.rule, words).join(' ') || words.naming.saysNothing}</p><Anchor size="sm" component={Link} to={`/registry/rules/${rule.kind}/${segmentOf(rule.id)}`}>{rule.name || rule.id}</Anchor></div></Table.Td>
-                  <Table.Td data-label={words.kind}>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
+                  <Table.Td className="nowrap" data-label={words.kind}>{words.ruleKinds[rule.kind] ?? rule.kind}</Table.Td>
                   <Table.Td data-label={words.naming.order}><Order rule={rule} refused={refused} set={(order) => void reorder(rule, order)} /></Table.Td>
                   <Table.Td data-label={words.namespace} className="mono">{rule.namespace}</Table.Td>
                   <Table.Td data-label={words.changed} className="nowrap"><Text size="sm" c="dimmed"><Time at={rule.update_time} /></Text></Table.Td>

@@ -1,5 +1,5 @@
 /** One of ShenYu's objects is edited. What its text is made of is in `document.ts`. */
-import { Anchor, Button, Group, Modal, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
@@ -13,6 +13,7 @@ import { useSay } from '../../form/texts'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { fault, memberText, pretty } from '../../lib/json-text'
 import { CopyButton } from '../../ui/copy'
+import { Deletion } from '../../ui/deletion'
 import { Difference } from '../../ui/difference'
 import { useRefusal } from '../../ui/permission'
 import { Scroll } from '../../ui/scroll'
@@ -171,7 +172,7 @@ function Editor({ kind, id, told, plugin, within, view = 'form' }: EditorProps) 
           {kind === 'selector' && id && <Rules selector={id} refused={refused} />}
         </Stack>
       )}
-      <Deletion kind={kind} name={name} isOpen={isDeleting} close={deletion.close} remove={() => void send('DELETE')} />
+      {isDeleting && <Deletion what={`${words.shenyuOne[kind]} ${name}`} typed={name} help={words.shenyuDelete[kind]} close={deletion.close} remove={() => send('DELETE').finally(deletion.close)} />}
     </>
   )
 }
@@ -189,19 +190,5 @@ function Rules({ selector, refused }: { selector: string; refused: string | unde
       {data && (data.rows.length === 0 ? <Empty>{words.shenyuNoRules}</Empty> : <Scroll><Rows kind="rule" rows={data.rows} /></Scroll>)}
       {data && data.total > data.rows.length && <Anchor component={Link} to="/shenyu/rule" search={{ in: selector } as never} size="sm">{words.total(data.total)}</Anchor>}
     </section>
-  )
-}
-
-function Deletion({ kind, name, isOpen, close, remove }: { kind: ShenyuKind; name: string; isOpen: boolean; close: () => void; remove: () => void }) {
-  const words = useWords()
-  const [typed, setTyped] = useState('')
-  return (
-    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words.shenyuOne[kind]} ${name}`)}>
-      <Stack>
-        <Text size="sm">{words.shenyuDelete[kind]}</Text>
-        <TextInput label={words.name} placeholder={name} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
-        <Group justify="flex-end"><Button variant="default" onClick={close}>{words.cancel}</Button><Button color="red" disabled={typed !== name} onClick={() => { close(); remove() }}>{words.remove}</Button></Group>
-      </Stack>
-    </Modal>
   )
 }

@@ -70,8 +70,8 @@ function TopSection({ section, path, fields }: { section: DrawnSection; path: Pa
     return <Fold isSection title={title} note={section.note && say(section.note)} field={path} members={names} isOpenFirst={names.some((name) => name in fields)} count={setCount(names, fields, say(TEXTS.isSet))}><div className="fields">{items}</div></Fold>
   }
   return (
-    <section className="section" aria-label={title}>
-      <div className="section-head"><h2>{title}</h2>{section.note && <p>{say(section.note)}</p>}</div>
+    <section className="section" aria-label={title || undefined}>
+      {title !== '' && <div className="section-head"><h2>{title}</h2>{section.note && <p>{say(section.note)}</p>}</div>}
       <div className="section-body"><div className="fields">{items}</div></div>
     </section>
   )

@@ -30,6 +30,7 @@ export const gcp: Layer = {
   fields: {
     auth_config: {
       title: ['Service account', '服务账号'],
+      inline: 'bare',
       layer: plain({
         client_email: { title: ['E-mail', '邮箱'] }, private_key: { title: ['Private key', '私钥'], as: 'pem' }, project_id: { title: ['Project', '项目'] },
         token_uri: { title: ['Token address', '令牌地址'] }, entries_uri: { title: ['Service address', '服务地址'] }, scope: { title: ['Scopes', '范围'] },

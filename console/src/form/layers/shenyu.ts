@@ -50,7 +50,7 @@ export const selector: Layer = {
     name: { title: ['Name', '名称'], placeholder: 'orders' },
     pluginId: { title: ['Plugin', '插件'], of: 'shenyu-plugin' },
     enabled: ENABLED,
-    type: { title: ['Takes', '接收'], choices: { 0: ['Every request', '全部请求'], 1: ['Requests that match', '匹配的请求'] } },
+    type: { title: ['Applies to', '接收'], choices: { 0: ['Every request', '全部请求'], 1: ['Requests that match', '匹配的请求'] } },
     matchMode: { ...MATCH_MODE, when: ({ type }) => type !== 0 },
     selectorConditions: { ...CONDITIONS, when: ({ type }) => type !== 0 },
     sort: SORT,

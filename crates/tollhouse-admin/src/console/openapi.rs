@@ -27,7 +27,7 @@ const OPERATIONS: [Operation; 43] = [
         "/console/v1/live/routes",
         "get",
         "console_live_routes",
-        "Requests and failures a second of each route over the last five seconds, the busiest first",
+        "Requests and failures a second of each route over the last five seconds, the busiest first, with those that its plugins refused",
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these routes, with commas between them."),

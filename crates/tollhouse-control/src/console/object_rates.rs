@@ -1,7 +1,7 @@
 //! Request rates of routes, upstream objects, consumers and nodes. The counters of all workers are
 //! read every few seconds; a request only costs one count.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -43,7 +43,7 @@ struct Rates {
     looks: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Rate {
     requests: u64,
     failed: u64,
@@ -52,6 +52,15 @@ struct Rate {
     last_seen_s: u64,
     /// Requests at the last two marks, the older first.
     marks: [u64; 2],
+    /// Requests that plugins refused, by plugin; empty for objects that are not routes.
+    refusals: BTreeMap<String, RefusalRate>,
+}
+
+/// Requests that a plugin of a route refused.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct RefusalRate {
+    requests: u64,
+    rate: f64,
 }
 
 /// Counts of an object since the start.
@@ -62,6 +71,8 @@ struct Counts {
     number: u32,
     requests: u64,
     failed: u64,
+    /// Requests that plugins refused, by plugin.
+    refusals: BTreeMap<String, u64>,
 }
 
 /// Time of a reading.
@@ -85,7 +96,11 @@ impl ObjectRates {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let snapshot = snapshots.load();
             let reading = Reading { time: now - before, now_s: since.as_secs() };
-            let counts = read_counts(&snapshot, &metrics, Counted::Routes);
+            let mut counts = read_counts(&snapshot, &metrics, Counted::Routes);
+            let mut refusals = metrics.route_refusals();
+            for route in &mut counts {
+                route.refusals = refusals.remove(&route.number).unwrap_or_default();
+            }
             self.routes.look(counts, reading, |number| Some(metrics.route_durations(number)));
             for (counted, rates) in
                 [(Counted::Upstreams, &self.upstreams), (Counted::Consumers, &self.consumers)]
@@ -104,6 +119,7 @@ impl ObjectRates {
             number,
             requests: node.attempts,
             failed: node.failed,
+            refusals: BTreeMap::new(),
         });
         self.nodes.look(counts.collect(), reading, |number| {
             nodes.get(number as usize).map(|node| node.durations.clone())
@@ -168,6 +184,7 @@ impl CountReader<'_> {
             number: *number,
             requests,
             failed,
+            refusals: BTreeMap::new(),
         });
         named.collect()
     }
@@ -186,11 +203,11 @@ impl Rates {
         let is_mark = self.looks.fetch_add(1, Relaxed) % LOOKS_PER_MARK == LOOKS_PER_MARK - 1;
         let mut next = HashMap::new();
         let seconds = time.as_secs_f64().max(0.001);
-        for Counts { id, number, requests, failed } in counts {
+        for Counts { id, number, requests, failed, refusals } in counts {
             if requests == 0 {
                 continue;
             }
-            let old = rates.get(&id).copied().unwrap_or_default();
+            let old = rates.remove(&id).unwrap_or_default();
             let (new, new_failed) =
                 (requests.saturating_sub(old.requests), failed.saturating_sub(old.failed));
             let rate = Rate {
@@ -200,6 +217,7 @@ impl Rates {
                 failed_rate: new_failed as f64 / seconds,
                 last_seen_s: if new > 0 { now_s } else { old.last_seen_s },
                 marks: if is_mark { [old.marks[1], requests] } else { old.marks },
+                refusals: refusal_rates(refusals, &old.refusals, seconds),
             };
             let interval = Interval { at_s: now_s, seconds, requests: new, failed: new_failed };
             history.add(&id, interval, || durations(number));
@@ -243,6 +261,12 @@ impl Rates {
                 "p50_ms": p50_ms,
                 "p99_ms": p99_ms,
             });
+            if !rate.refusals.is_empty() {
+                let refusals = rate.refusals.iter().map(|(plugin, own)| {
+                    json!({ "plugin": plugin, "requests": own.requests, "rate": own.rate })
+                });
+                row["refusals"] = refusals.collect();
+            }
             if query.contents == RateContents::History {
                 row["history"] = history.to_json(id);
             }
@@ -250,6 +274,20 @@ impl Rates {
         });
         json!({ "total": total, "interval_seconds": INTERVAL.as_secs(), "rows": rows.collect::<Value>() })
     }
+}
+
+/// Returns the rates of refusals that were counted over `seconds`, since the counts in `before`.
+fn refusal_rates(
+    counts: BTreeMap<String, u64>,
+    before: &BTreeMap<String, RefusalRate>,
+    seconds: f64,
+) -> BTreeMap<String, RefusalRate> {
+    let rates = counts.into_iter().map(|(plugin, requests)| {
+        let known = before.get(&plugin).map_or(0, |old| old.requests);
+        let rate = requests.saturating_sub(known) as f64 / seconds;
+        (plugin, RefusalRate { requests, rate })
+    });
+    rates.collect()
 }
 
 #[cfg(test)]
@@ -269,6 +307,7 @@ mod tests {
             number: 0,
             requests: *requests,
             failed: *failed,
+            refusals: BTreeMap::new(),
         });
         let reading = Reading { time: Duration::from_secs(5), now_s };
         rates.look(counts.collect(), reading, |_| None);
@@ -297,6 +336,22 @@ mod tests {
         assert_eq!(rates.top(&ALL)["rows"][0].get("history"), None);
         let history = rates.top(&LiveQuery { contents: RateContents::History, ..ALL });
         assert_eq!(history["rows"][0]["history"]["rate"], json!([2.0, 0.0]));
+    }
+
+    #[test]
+    fn refusals_of_a_route_are_told_by_plugin_with_their_rate() {
+        let rates = Rates::default();
+        let look = |requests, refused| {
+            let refusals = BTreeMap::from([("limit-count".to_owned(), refused)]);
+            let route =
+                Counts { id: "a".to_owned(), number: 0, requests, failed: refused, refusals };
+            let reading = Reading { time: Duration::from_secs(5), now_s: 5 };
+            rates.look(vec![route], reading, |_| None);
+        };
+        look(10, 5);
+        look(40, 20);
+        let expected = json!([{ "plugin": "limit-count", "requests": 20, "rate": 3.0 }]);
+        assert_eq!(rates.top(&ALL)["rows"][0]["refusals"], expected);
     }
 
     #[test]

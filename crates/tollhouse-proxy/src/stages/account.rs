@@ -106,6 +106,9 @@ fn count_failure(cx: &Exchange<'_>, code: ErrorCode) {
     let plugin = &cx.state.plugins.prepared.refused_by;
     if !plugin.is_empty() {
         metrics.plugin_refusals().count(plugin, code);
+        if let Some(number) = cx.state.record.route_count.checked_sub(1) {
+            metrics.route_refusals().count(number, plugin);
+        }
     }
     if failures::is_reported(code) {
         cx.worker.failures.report(code, &cx.state.record);

@@ -9,6 +9,7 @@ pub mod database;
 pub mod dialect;
 mod limiter;
 pub mod metrics;
+pub(crate) mod observers;
 pub mod offline;
 mod sealing;
 pub mod secrets;
@@ -20,7 +21,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tokio::sync::watch;
-use tollhouse_admin::{AuditSink, ChangeQueue, RegistryListeners, RegistryPart};
+use tollhouse_admin::{ChangeQueue, RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
@@ -42,6 +43,7 @@ use crate::process_log::ProcessLogLevel;
 use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::{AuditedReads, NotedChanges, PolarisDialect};
 use crate::registry::metrics::{LastMinute, Sources};
+use crate::registry::observers::CallObservers;
 pub use crate::registry::sealing::keyring_path;
 use crate::registry::secrets::RegistrySecrets;
 pub use crate::registry::sockets::{RegistrySockets, Takeover};
@@ -108,15 +110,6 @@ pub fn is_shared(bootstrap: &Bootstrap) -> bool {
 /// Whether at least one registry listener is on.
 pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.registry_grpc.is_empty() || !bootstrap.listen.registry_http.is_empty()
-}
-
-/// Observers of calls to the registry.
-#[derive(Default)]
-pub struct CallObservers {
-    /// Tracing of gRPC calls, if it is on.
-    pub tracer: Option<Arc<Tracer>>,
-    /// Audit log for reads of tokens.
-    pub audit: Option<Arc<dyn AuditSink>>,
 }
 
 /// Starts the registry; returns `None` if both listeners are off.

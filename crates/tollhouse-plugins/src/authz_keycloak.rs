@@ -76,7 +76,7 @@ pub struct Config {
     #[serde(default)]
     #[schemars(length(min = 1, max = 100))]
     pub grant_type: GrantType,
-    /// Whether requests without permissions are refused; `ENFORCING` by default.
+    /// Treatment of requests without permissions: refused with `ENFORCING`, the default.
     #[serde(default)]
     pub policy_enforcement_mode: Enforcement,
     /// Permissions of every request: `resource#scope`. All have to be granted.

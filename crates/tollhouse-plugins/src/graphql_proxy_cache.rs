@@ -274,7 +274,7 @@ impl Instances {
         all.push((strategy, Arc::downgrade(cache)));
     }
 
-    fn of(&self, strategy: Strategy) -> Vec<Arc<ProxyCache>> {
+    fn with_strategy(&self, strategy: Strategy) -> Vec<Arc<ProxyCache>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = all.iter().filter(|(other, _)| *other == strategy);
         same.filter_map(|(_, cache)| cache.upgrade()).collect()
@@ -301,7 +301,7 @@ fn purge<'a>(
         }
         // Keys contain the route, so that no other route's answer has this key.
         let mut is_purged = false;
-        for cache in instances.of(strategy) {
+        for cache in instances.with_strategy(strategy) {
             is_purged |= cache.purge(key.as_bytes()).await;
         }
         match is_purged {

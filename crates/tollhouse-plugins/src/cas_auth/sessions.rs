@@ -45,7 +45,7 @@ impl Sessions {
         Some(session.user.clone())
     }
 
-    /// Begins a session; `false` if there is no room, or the ticket has one already.
+    /// Begins a session; returns `false` if the memory is full, or the ticket has a session already.
     pub(super) fn begin(&self, id: &str, ticket: &str, user: &str, now_ms: u64) -> bool {
         let mut state = self.state();
         let is_long = ticket.len() > NAME_BYTES_MAX || user.len() > NAME_BYTES_MAX;

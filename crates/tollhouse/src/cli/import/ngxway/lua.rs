@@ -56,8 +56,8 @@ const SHARED_IDENTITY: &str =
 pub(super) struct Phases(BTreeMap<&'static str, String>);
 
 impl Programs {
-    /// Reads the settings of Lua from nginx's main file; without one there are no modules and no
-    /// program of the start.
+    /// Reads the settings of Lua from nginx's main file; without that file, programs run
+    /// without modules and without a program of the start.
     pub(super) fn new(root: &Path) -> Self {
         let mut programs = Self {
             root: root.to_owned(),

@@ -14,12 +14,15 @@
 //! - 403 `access_denied` without permissions, unless `policy_enforcement_mode` is `PERMISSIVE`; 307 to
 //!   `access_denied_redirect_uri` if that is set
 //! - 307 or Keycloak's own answer when it refuses
-//! - 503 when Keycloak gives no usable answer
+//! - 400 `invalid method` with `http_method_as_scope` when the method contains `#` or `,`
+//! - 503 when Keycloak gives no usable answer, or a path has more than 32 decisions
 //! - 422 `username is missing.` or `password is missing.`, at `password_grant_token_generation_incoming_uri`
 //!
 //! # Notes
 //! The token is that of `Authorization`, with or without `Bearer`. Only a decision with the result
-//! `true` admits a request. With `lazy_load_paths`, the permissions are Keycloak's resources for the
+//! `true` admits a request. Each scope of each resource is a decision of its own, because Keycloak grants
+//! a question with several permissions if it grants one of them; a request needs all decisions, of which
+//! there are at most 32. With `lazy_load_paths`, the permissions are Keycloak's resources for the
 //! path; the gateway's own token for that search is renewed with its secret, not with a refresh token.
 //! A POST with a form to `password_grant_token_generation_incoming_uri` gets a token for `username` and
 //! `password`; such a form has at most 64 KiB.
@@ -31,8 +34,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_model::variable::query_argument;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind, RequestContext, Scope,
-    Step,
+    Answer, Category, ConfError, Flow, Identity, Moment, Phases, Plugin, RefusalKind, RequestContext,
+    Scope, Step,
 };
 
 use crate::http_client::service::{
@@ -49,6 +52,9 @@ mod server;
 
 /// Longest form with a name and a password, in bytes.
 const FORM_BYTES_MAX: u64 = 64 << 10;
+
+/// Largest number of decisions for a request; each is a request to Keycloak.
+const DECISIONS_MAX: usize = 32;
 
 /// Configuration of `authz-keycloak`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -79,13 +85,14 @@ pub struct Config {
     /// Treatment of requests without permissions: refused with `ENFORCING`, the default.
     #[serde(default)]
     pub policy_enforcement_mode: Enforcement,
-    /// Permissions of every request: `resource#scope`. All have to be granted.
+    /// Permissions of every request: `resource`, `resource#scope` or `resource#scope,scope`. All scopes of
+    /// all permissions have to be granted; together they are at most 32.
     #[serde(default)]
     pub permissions: Vec<String>,
     /// Whether Keycloak is asked for the resources of the path; off by default.
     #[serde(default)]
     pub lazy_load_paths: bool,
-    /// Whether the method is the scope of all permissions; off by default.
+    /// Whether the method has to be granted too, as a scope of each resource; off by default.
     #[serde(default)]
     pub http_method_as_scope: bool,
     /// Timeout for an answer of Keycloak, in milliseconds; 3000 by default.
@@ -205,6 +212,12 @@ impl Plugin for AuthzKeycloak {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         // The key has no secret, because the conf's text may be a reference to one.
         let key = scope.identity(Self::NAME);
+        let method = config.http_method_as_scope.then_some("GET");
+        let count = decisions_of(&config.permissions, method).len();
+        if !config.lazy_load_paths && count > DECISIONS_MAX {
+            let text = format!("{count} decisions per request: at most {DECISIONS_MAX} are allowed");
+            return Err(ConfError::in_field("permissions", text));
+        }
         let server = scope.keep(&key, || Keycloak::new(&config));
         Ok(Self {
             server,
@@ -249,38 +262,61 @@ impl AuthzKeycloak {
             true => token.into_owned(),
             false => [b"Bearer ", &*token].concat(),
         };
-        let mut permissions = match self.is_lazy {
-            true => {
-                let path = text(cx.path()).into_owned();
-                let now = cx.now();
-                self.server.resources(&path, now).await.map_err(|failure| unavailable(&failure))?
-            }
-            false => self.permissions.clone(),
-        };
-        if permissions.is_empty() && self.enforcement == Enforcement::Enforcing {
+        let decisions = self.decisions(cx).await?;
+        if decisions.is_empty() && self.enforcement == Enforcement::Enforcing {
             let body = r#"{"error":"access_denied","error_description":"not_authorized"}"#;
             return Err(self.denied(403, body.into()));
         }
-        if self.method_is_scope {
-            let method = text(cx.method()).into_owned();
-            for permission in &mut permissions {
-                permission.push_str(if permission.contains('#') { ", " } else { "#" });
-                permission.push_str(&method);
-            }
+        if decisions.is_empty() {
+            self.require(&token, None, cx.now()).await?;
         }
-        let reply = self.server.decide(&token, &permissions, cx.now()).await;
-        let reply = reply.map_err(|failure| unavailable(&failure))?;
-        match reply.status {
-            200 if reply.is_granted() => {}
-            status @ 400.. => return Err(self.denied(status, reply.body)),
-            status => {
-                tracing::warn!(status, "Keycloak's decision has no result");
-                return Err(Answer::status(503).refused(RefusalKind::PluginFailed));
-            }
+        for decision in &decisions {
+            self.require(&token, Some(decision), cx.now()).await?;
         }
         let grant = digest_of([token.as_slice()]);
         cx.note_identity(Identity { by: Self::NAME, name: b"", grant: grant.as_ref() });
         Ok(())
+    }
+
+    /// Returns the permissions that a request needs, each as one decision.
+    async fn decisions(&self, cx: &RequestContext<'_>) -> Result<Vec<String>, Answer<'static>> {
+        let method = self.method_is_scope.then(|| text(cx.method()).into_owned());
+        // These characters separate the parts of a permission.
+        if method.as_ref().is_some_and(|method| method.contains(['#', ','])) {
+            let answer = Answer::message(400, "invalid method");
+            return Err(answer.refused(RefusalKind::RequestInvalid));
+        }
+        if !self.is_lazy {
+            return Ok(decisions_of(&self.permissions, method.as_deref()));
+        }
+        let path = text(cx.path()).into_owned();
+        let resources = self.server.resources(&path, cx.now()).await;
+        let resources = resources.map_err(|failure| unavailable(&failure))?;
+        let decisions = decisions_of(&resources, method.as_deref());
+        if decisions.len() > DECISIONS_MAX {
+            tracing::warn!(count = decisions.len(), "a path has too many resources in Keycloak");
+            return Err(Answer::status(503).refused(RefusalKind::PluginFailed));
+        }
+        Ok(decisions)
+    }
+
+    /// Refuses a token to which Keycloak does not grant a permission.
+    async fn require(
+        &self,
+        token: &[u8],
+        permission: Option<&str>,
+        now: Moment,
+    ) -> Result<(), Answer<'static>> {
+        let reply = self.server.decide(token, permission, now).await;
+        let reply = reply.map_err(|failure| unavailable(&failure))?;
+        match reply.status {
+            200 if reply.is_granted() => Ok(()),
+            status @ 400.. => Err(self.denied(status, reply.body)),
+            status => {
+                tracing::warn!(status, "Keycloak's decision has no result");
+                Err(Answer::status(503).refused(RefusalKind::PluginFailed))
+            }
+        }
     }
 
     /// Returns the answer to a refused request.
@@ -321,6 +357,27 @@ impl AuthzKeycloak {
             }
         }
     }
+}
+
+/// Splits permissions into those with one scope each, and adds the method to each resource. Spaces beside
+/// commas are dropped, because Keycloak takes them for a part of the scope.
+fn decisions_of(permissions: &[String], method: Option<&str>) -> Vec<String> {
+    let mut decisions: Vec<String> = Vec::new();
+    let mut add = |decision: String| {
+        if !decisions.contains(&decision) {
+            decisions.push(decision);
+        }
+    };
+    for permission in permissions.iter().take(DECISIONS_MAX + 1) {
+        let (resource, scopes) = permission.split_once('#').unwrap_or((permission, ""));
+        let scopes = scopes.split(',').map(str::trim).chain(method);
+        let mut scopes = scopes.filter(|scope| !scope.is_empty()).peekable();
+        if scopes.peek().is_none() {
+            add(resource.to_owned());
+        }
+        scopes.for_each(|scope| add(format!("{resource}#{scope}")));
+    }
+    decisions
 }
 
 /// Returns the answer if Keycloak gives no decision.

@@ -102,11 +102,11 @@ impl Keycloak {
         }
     }
 
-    /// Asks whether a token grants the permissions.
+    /// Asks whether a token grants a permission; without one, whether it grants any.
     pub(super) async fn decide(
         &self,
         token: &[u8],
-        permissions: &[String],
+        permission: Option<&str>,
         now: Moment,
     ) -> Result<EndpointReply, Failure> {
         let mut fields = vec![
@@ -114,7 +114,7 @@ impl Keycloak {
             ("audience", self.client_id.clone()),
             ("response_mode", "decision".to_owned()),
         ];
-        fields.extend(permissions.iter().map(|it| ("permission", it.clone())));
+        fields.extend(permission.map(|it| ("permission", it.to_owned())));
         let endpoint = self.token_endpoint(now).await?;
         self.post(&endpoint, &fields, Some(token)).await
     }

@@ -75,15 +75,34 @@ fn keycloak_decides_about_the_permissions_of_a_token() {
 }
 
 #[test]
-fn the_question_names_permissions_and_method() {
+fn each_scope_and_the_method_are_decisions_of_their_own() {
     let server = keycloak();
-    let conf = json!({"permissions": ["course#view", "course"], "http_method_as_scope": true});
-    ask(&server, conf, "PUT / HTTP/1.1\nAuthorization: Bearer good\n\n");
-    let sent = server.next_request();
-    assert_eq!(header(&sent, "content-type"), Some("application/x-www-form-urlencoded"));
-    let expected = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Auma-ticket&audience=gateway\
-        &response_mode=decision&permission=course%23view%2C%20PUT&permission=course%23PUT";
-    assert_eq!(body(&sent), expected);
+    let conf = json!({
+        "permissions": ["course#view, edit", "course"], "http_method_as_scope": true,
+    });
+    let outcome = ask(&server, conf.clone(), "PUT / HTTP/1.1\nAuthorization: Bearer good\n\n");
+    assert!(outcome.passes());
+    let common = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Auma-ticket&audience=gateway\
+        &response_mode=decision&permission=course%23";
+    for scope in ["view", "edit", "PUT"] {
+        let sent = server.next_request();
+        assert_eq!(header(&sent, "content-type"), Some("application/x-www-form-urlencoded"));
+        assert_eq!(body(&sent), format!("{common}{scope}"));
+    }
+    for method in ["A#B", "A,B"] {
+        let request = format!("{method} / HTTP/1.1\nAuthorization: Bearer good\n\n");
+        assert_eq!(ask(&server, conf.clone(), &request).status(), 400, "{method}");
+    }
+}
+
+#[test]
+fn one_granted_permission_does_not_admit_a_request_that_needs_two() {
+    let server = keycloak();
+    for permissions in [json!(["course#view", "other"]), json!(["other", "course#view"])] {
+        let conf = json!({"permissions": permissions});
+        let outcome = ask(&server, conf, "GET / HTTP/1.1\nAuthorization: Bearer good\n\n");
+        assert_eq!(outcome.status(), 403);
+    }
 }
 
 #[test]
@@ -166,6 +185,13 @@ fn bad_confs_are_refused() {
         (
             json!({"client_id": "a", "token_endpoint": "http://a", "permissions": ["a", "a"]}),
             "unique",
+        ),
+        (
+            json!({
+                "client_id": "a", "token_endpoint": "http://a", "http_method_as_scope": true,
+                "permissions": (0..17).map(|it| format!("r{it}#view")).collect::<Vec<_>>(),
+            }),
+            "34 decisions per request: at most 32 are allowed",
         ),
     ] {
         let refusal = Harness::refusal::<AuthzKeycloak>(&conf);

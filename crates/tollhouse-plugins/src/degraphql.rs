@@ -13,7 +13,7 @@
 //!
 //! # Notes
 //! The variables of a GET are its arguments, those of a POST the fields of its JSON body. Nodes get a
-//! GET with the query in its arguments, or a POST with a JSON body.
+//! GET with the query in its arguments, or a POST with a JSON body and without arguments.
 
 use std::sync::Arc;
 
@@ -109,11 +109,8 @@ impl Plugin for Degraphql {
 
 impl Degraphql {
     fn rewrite_query(&self, cx: &mut RequestContext<'_>) {
-        let query = self.query.in_arguments(cx.query());
-        let mut uri = cx.node_uri().into_owned();
-        let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
-        uri.truncate(end);
-        uri.extend_from_slice(&query);
+        let mut uri = node_path(cx);
+        uri.extend_from_slice(&self.query.in_arguments(cx.query()));
         cx.edits().set_upstream_uri(&uri);
     }
 
@@ -124,9 +121,22 @@ impl Degraphql {
         let new = cx.examine_body(move |body| query.in_body(body)).await.map_err(|_| 503_u16)?;
         let new = new.ok_or(400_u16)?;
         cx.set_header("Content-Type", b"application/json");
+        // Servers prefer a query in the arguments to that of the body.
+        if cx.node_uri().contains(&b'?') {
+            let path = node_path(cx);
+            cx.edits().set_upstream_uri(&path);
+        }
         cx.edits().body = Some(new);
         Ok(())
     }
+}
+
+/// Returns the path that the node gets, without arguments.
+fn node_path(cx: &RequestContext<'_>) -> Vec<u8> {
+    let mut uri = cx.node_uri().into_owned();
+    let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+    uri.truncate(end);
+    uri
 }
 
 impl NodeQuery {
@@ -203,6 +213,9 @@ mod tests {
         let outcome = harness.request("POST /graphql HTTP/1.1\n\n{\"name\":\"a\",\"x\":1}");
         let body = format!("{{\"variables\":{{\"name\":\"a\"}},\"query\":\"{QUERY}\"}}");
         assert_eq!(outcome.edits, format!("+Content-Type: application/json\nbody {body}\n"));
+        // Arguments of the client could replace the query.
+        let outcome = harness.request("POST /graphql?query={secret} HTTP/1.1\n\n{\"name\":\"a\"}");
+        assert!(outcome.edits.contains("uri /graphql\n"), "{}", outcome.edits);
         let conf = json!({"query": "query A {a} query B {b}", "operation_name": "B"});
         let mut harness = Harness::new::<Degraphql>(&conf);
         let outcome = harness.request("GET / HTTP/1.1\n\n");

@@ -251,10 +251,11 @@ impl PendingAnswer {
     }
 }
 
-/// Whether a request has a body, or may have one.
+/// Whether a request has a body, or may have one; plugins may have written it.
 fn has_body(cx: &RequestContext<'_>) -> bool {
+    let is_written = cx.exchange().edits().body.is_some();
     let has_length = cx.header("content-length").is_some_and(|length| *length != *b"0");
-    has_length || cx.header("transfer-encoding").is_some()
+    is_written || has_length || cx.header("transfer-encoding").is_some()
 }
 
 /// Converts the outcome of a phase that did not have to wait.

@@ -57,6 +57,17 @@ fn verdicts(harness: &mut Harness, requests: &[&str], head: &str) -> String {
 const GET: &str = "GET /a?x=1 HTTP/1.1\n\n";
 
 #[test]
+fn a_body_that_a_plugin_has_written_bypasses_the_cache() {
+    let mut harness = harness(json!({}));
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
+    let mut request = FakeExchange::parse(GET, harness.now_ms);
+    request.edits.body = Some(b"query".to_vec());
+    assert!(harness.run(&mut request).passes());
+    let reply = harness.respond(&mut request, "200", &["body"]);
+    assert_eq!(reply.header(STATUS_HEADER), Some("BYPASS"));
+}
+
+#[test]
 fn a_second_request_gets_what_the_first_brought() {
     let mut harness = harness(json!({}));
     let head = "200\nContent-Type: text/html\nX-A: 1\nX-A: 2\nContent-Length: 5\nConnection: close\nX-RateLimit-Remaining: 7";

@@ -16,13 +16,16 @@
 //!   server's logout at `logout_uri`
 //! - 200 when the server ends a session, 400 `invalid logout request from IdP, no ticket`
 //! - 401 `invalid callback state` or `invalid ticket`, and at `logout_uri` without a session
+//! - 503 when `allowed_hosts` does not contain the requested host
 //!
 //! # Notes
 //! Sessions are in the memory of this process, as the server must be able to end them, and last an hour
 //! from the last request. A browser has a random id, not the ticket. There are at most 50 sessions of a
-//! user, of which the oldest ends, and 100,000 in all. If `cas_callback_uri` is a path, the service's
-//! address contains the `Host` of the request; prefer an absolute address. The route must also match
-//! callback and logout.
+//! user, of which the oldest ends, and 100,000 in all. A login has to be complete within ten minutes. If
+//! `cas_callback_uri` is a path, the service's address contains the `Host` of the request, so that a
+//! ticket for any other service of the CAS server with that path counts: give an absolute address, or
+//! `allowed_hosts`. A session counts for the service that began it. The route must also match callback
+//! and logout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +33,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind, RequestContext, Scope,
-    Step,
+    Answer, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind, Remark,
+    RequestContext, Scope, Step,
 };
 
 use crate::http_client::{Call, HttpClient, Repeat, Reuse, Scheme, Target};
@@ -45,12 +49,15 @@ use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::messages::request_document::text;
 
-use self::sessions::Sessions;
+use self::sessions::{Login, Sessions};
 
 mod sessions;
 
 /// Cookie with the page that a browser has requested.
 const REQUESTED: &str = "CAS_REQUEST_URI";
+
+/// Seconds that a user has for a login.
+const LOGIN_AGE_S: u64 = 600;
 
 /// Timeout for the server's answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,6 +76,10 @@ pub struct Config {
     pub idp_uri: String,
     /// Address, or path on the requested host, to which the server sends browsers.
     pub cas_callback_uri: String,
+    /// Hosts, without a port, for which a path in `cas_callback_uri` is completed; other hosts are answered
+    /// 503. All hosts by default. An absolute `cas_callback_uri` needs no list.
+    #[schemars(length(min = 1, max = 128))]
+    pub allowed_hosts: Option<Vec<String>>,
     /// Path that ends a session.
     pub logout_uri: String,
     /// Cookies of sessions.
@@ -106,6 +117,8 @@ pub struct CasAuth {
     server: String,
     callback_uri: String,
     callback_path: String,
+    /// Hosts in lower case; `None` allows all.
+    allowed_hosts: Option<Vec<String>>,
     logout_path: String,
     body_bytes_max: u64,
     client: HttpClient,
@@ -122,6 +135,24 @@ impl Plugin for CasAuth {
     const PHASES: Phases = Phases::ACCESS;
     const ENCRYPTED: &'static [&'static str] = &["cookie.secret"];
     type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        let host = r"^([^/:*]+|\[[^/*]+\])$";
+        schema["properties"]["allowed_hosts"]["items"] = json!({"type": "string", "pattern": host});
+    }
+
+    fn remarks(conf: &Value) -> Vec<Remark> {
+        let is_path = conf["cas_callback_uri"].as_str().is_some_and(|uri| !uri.contains("://"));
+        if !is_path || conf["allowed_hosts"].is_array() {
+            return Vec::new();
+        }
+        vec![Remark {
+            field: "cas_callback_uri",
+            reason: "the service's address contains the Host of the request: a ticket for another service of the CAS \
+                     server is accepted from a client that sends that service's Host",
+            hint: "set allowed_hosts, or give an absolute cas_callback_uri",
+        }]
+    }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let Config { idp_uri: server, cas_callback_uri: callback_uri, cookie, .. } = config;
@@ -140,6 +171,9 @@ impl Plugin for CasAuth {
             }
             false => callback_uri.clone(),
         };
+        let allowed_hosts = config.allowed_hosts.map(|hosts| {
+            hosts.iter().map(|host| host.to_ascii_lowercase()).collect::<Vec<_>>()
+        });
         let identity = digest_of([server.as_bytes(), callback_uri.as_bytes()]);
         let id: String = identity.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let mut jar = Jar::new(REQUESTED, cookie.secret.as_bytes(), &id);
@@ -155,6 +189,7 @@ impl Plugin for CasAuth {
             server,
             callback_uri,
             callback_path,
+            allowed_hosts,
             logout_path: config.logout_uri,
             body_bytes_max: config.max_req_body_size.min(MESSAGE_BYTES_MAX),
             sessions: scope.keep(&id, Sessions::default),
@@ -172,9 +207,13 @@ impl Plugin for CasAuth {
             }
             _ => {}
         }
+        let Some(service) = self.service(cx) else {
+            return Answer::status(503).refused(RefusalKind::DeniedByRule).into();
+        };
         let now_ms = cx.now().monotonic_ms;
         let id = cx.cookie(&self.cookie_name);
-        if let Some(user) = id.as_ref().and_then(|id| self.sessions.user(&text(id), now_ms)) {
+        let user = id.as_ref().and_then(|id| self.sessions.user(&text(id), &service, now_ms));
+        if let Some(user) = user {
             let grant = digest_of([id.as_deref().unwrap_or_default()]);
             cx.note_identity(Identity {
                 by: Self::NAME,
@@ -187,34 +226,48 @@ impl Plugin for CasAuth {
         let ticket = cx.argument("ticket").map(|ticket| text(&ticket).into_owned());
         match ticket.filter(|_| is_callback) {
             Some(ticket) => Step::wait(async move {
-                let answer = self.come_back(cx, &ticket).await;
+                let answer = self.come_back(cx, &ticket, &service).await;
                 Flow::from(answer.unwrap_or_else(|refusal| refusal).borrowed())
             }),
-            None => self.begin(cx, id.is_some()).borrowed().into(),
+            None => self.begin(cx, &service, id.is_some()).borrowed().into(),
         }
     }
 }
 
 impl CasAuth {
-    /// Returns the address of this service, as the server knows it.
-    fn service(&self, cx: &RequestContext<'_>) -> String {
+    /// Returns the address of this service, as the server knows it; `None` if the requested host is not
+    /// allowed.
+    fn service(&self, cx: &RequestContext<'_>) -> Option<String> {
         if self.callback_uri.contains("://") {
-            return self.callback_uri.clone();
+            return Some(self.callback_uri.clone());
         }
         let part = |variable| {
             let value = cx.variables().variable(&variable).unwrap_or_default();
             text(&value).into_owned()
         };
         let (scheme, host) = (part(Variable::Scheme), part(Variable::Host));
-        format!("{scheme}://{host}:{}{}", part(Variable::ServerPort), self.callback_uri)
+        let is_equal = |other: &String| other.eq_ignore_ascii_case(&host);
+        if self.allowed_hosts.as_ref().is_some_and(|hosts| !hosts.iter().any(is_equal)) {
+            tracing::warn!(host, "cas-auth refuses a request: allowed_hosts does not contain its host");
+            return None;
+        }
+        Some(format!("{scheme}://{host}:{}{}", part(Variable::ServerPort), self.callback_uri))
     }
 
     /// Redirects a browser to the server.
-    fn begin(&self, cx: &RequestContext<'_>, has_old_session: bool) -> Answer<'static> {
-        let address = with_query(&format!("{}/login", self.server), &[("service", self.service(cx))]);
+    fn begin(
+        &self,
+        cx: &RequestContext<'_>,
+        service: &str,
+        has_old_session: bool,
+    ) -> Answer<'static> {
+        let query = [("service", service.to_owned())];
+        let address = with_query(&format!("{}/login", self.server), &query);
         let target = safe_target(&cx.real_request_uri());
-        let sealed = self.jar.seal(REQUESTED, target.as_bytes());
-        let mut lines = sealed.and_then(|sealed| self.jar.set(REQUESTED, &sealed, self.terms(cx, None), 0));
+        let content = format!("{} {target}", cx.now().unix_ms / 1_000);
+        let sealed = self.jar.seal(REQUESTED, content.as_bytes());
+        let terms = self.terms(cx, Some(LOGIN_AGE_S));
+        let mut lines = sealed.and_then(|sealed| self.jar.set(REQUESTED, &sealed, terms, 0));
         if has_old_session && let Some(lines) = &mut lines {
             lines.extend(self.removal(cx, &self.cookie_name));
         }
@@ -224,19 +277,29 @@ impl CasAuth {
         }
     }
 
+    /// Returns the page that a browser has requested; `None` if the login is forged or too old.
+    fn requested(&self, cx: &RequestContext<'_>) -> Option<Vec<u8>> {
+        let content = self.jar.find(cx, REQUESTED, REQUESTED).content?;
+        let space = content.iter().position(|byte| *byte == b' ')?;
+        let (begun_s, target) = content.split_at(space);
+        let begun_s: u64 = std::str::from_utf8(begun_s).ok()?.parse().ok()?;
+        let age_s = (cx.now().unix_ms / 1_000).saturating_sub(begun_s);
+        (age_s < LOGIN_AGE_S).then(|| target[1..].to_vec())
+    }
+
     /// Handles a browser that comes back from the server. The error is the refusal.
     async fn come_back(
         &self,
         cx: &RequestContext<'_>,
         ticket: &str,
+        service: &str,
     ) -> Result<Answer<'static>, Answer<'static>> {
         let refused = |message| Answer::message(401, message).refused(RefusalKind::AuthInvalid);
-        let requested = self.jar.find(cx, REQUESTED, REQUESTED).content;
-        let requested = requested.ok_or_else(|| refused("invalid callback state"))?;
-        let user = self.user_of(ticket, self.service(cx)).await;
+        let requested = self.requested(cx).ok_or_else(|| refused("invalid callback state"))?;
+        let user = self.user_of(ticket, service.to_owned()).await;
         let user = user.ok_or_else(|| refused("invalid ticket"))?;
         let id = random_token().ok_or_else(|| Answer::status(503))?;
-        if !self.sessions.begin(&id, ticket, &user, cx.now().monotonic_ms) {
+        if !self.sessions.begin(&id, Login { ticket, user: &user, service }, cx.now().monotonic_ms) {
             tracing::warn!("a session of CAS is refused: the limit on sessions is reached, or the ticket has one");
             return Err(Answer::status(503).refused(RefusalKind::PluginFailed));
         }

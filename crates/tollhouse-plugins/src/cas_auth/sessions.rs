@@ -10,14 +10,30 @@ const LIFETIME_MS: u64 = 3_600_000;
 const SESSIONS_MAX: usize = 100_000;
 const SESSIONS_OF_USER_MAX: usize = 50;
 
-/// Longest ticket and user name, in bytes (CAS 3.0 §3.1 has tickets of up to 256).
+/// Longest ticket, user name and service, in bytes (CAS 3.0 §3.1 has tickets of up to 256).
 const NAME_BYTES_MAX: usize = 1_024;
 
 /// Sessions of users.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Sessions(Mutex<State>);
 
-#[derive(Debug, Default)]
+/// Prints no ids and tickets, with which others could use or end a session.
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Sessions({})", self.state().by_id.len())
+    }
+}
+
+/// Login that the server has confirmed.
+#[derive(Clone, Copy)]
+pub(super) struct Login<'l> {
+    pub ticket: &'l str,
+    pub user: &'l str,
+    /// Address of the service for which the ticket was issued.
+    pub service: &'l str,
+}
+
+#[derive(Default)]
 struct State {
     by_id: HashMap<String, Session>,
     ids_by_ticket: HashMap<String, String>,
@@ -25,20 +41,23 @@ struct State {
     ids_by_user: HashMap<String, Vec<String>>,
 }
 
-#[derive(Debug)]
 struct Session {
     user: String,
     ticket: String,
+    service: String,
     end_ms: u64,
 }
 
 impl Sessions {
-    /// Returns the user of a session and extends it; `None` if it has ended.
-    pub(super) fn user(&self, id: &str, now_ms: u64) -> Option<String> {
+    /// Returns the user of a session and extends it; `None` if it has ended or is for another service.
+    pub(super) fn user(&self, id: &str, service: &str, now_ms: u64) -> Option<String> {
         let mut state = self.state();
         let session = state.by_id.get_mut(id)?;
         if session.end_ms <= now_ms {
             state.remove(id);
+            return None;
+        }
+        if session.service != service {
             return None;
         }
         session.end_ms = now_ms.saturating_add(LIFETIME_MS);
@@ -46,9 +65,10 @@ impl Sessions {
     }
 
     /// Begins a session; returns `false` if the memory is full, or the ticket has a session already.
-    pub(super) fn begin(&self, id: &str, ticket: &str, user: &str, now_ms: u64) -> bool {
+    pub(super) fn begin(&self, id: &str, login: Login<'_>, now_ms: u64) -> bool {
+        let Login { ticket, user, service } = login;
         let mut state = self.state();
-        let is_long = ticket.len() > NAME_BYTES_MAX || user.len() > NAME_BYTES_MAX;
+        let is_long = [ticket, user, service].iter().any(|it| it.len() > NAME_BYTES_MAX);
         if is_long || state.ids_by_ticket.contains_key(ticket) {
             return false;
         }
@@ -64,7 +84,12 @@ impl Sessions {
             return false;
         }
         let end_ms = now_ms.saturating_add(LIFETIME_MS);
-        let session = Session { user: user.to_owned(), ticket: ticket.to_owned(), end_ms };
+        let session = Session {
+            user: user.to_owned(),
+            ticket: ticket.to_owned(),
+            service: service.to_owned(),
+            end_ms,
+        };
         state.by_id.insert(id.to_owned(), session);
         state.ids_by_ticket.insert(ticket.to_owned(), id.to_owned());
         state.ids_by_user.entry(user.to_owned()).or_default().push(id.to_owned());
@@ -112,17 +137,23 @@ impl State {
 mod tests {
     use super::*;
 
+    const SERVICE: &str = "https://app.test/back";
+
+    fn login(ticket: &str) -> Login<'_> {
+        Login { ticket, user: "jack", service: SERVICE }
+    }
+
     #[test]
     fn sessions_last_while_they_are_used() {
         let sessions = Sessions::default();
-        assert!(sessions.begin("a", "ticket", "jack", 0));
-        assert!(!sessions.begin("b", "ticket", "jack", 0), "a ticket counts once");
-        assert_eq!(sessions.user("a", LIFETIME_MS - 1).as_deref(), Some("jack"));
-        assert_eq!(sessions.user("a", 2 * LIFETIME_MS - 2).as_deref(), Some("jack"));
-        assert_eq!(sessions.user("a", 3 * LIFETIME_MS - 2), None);
-        assert!(sessions.begin("b", "ticket", "jack", 0));
+        assert!(sessions.begin("a", login("ticket"), 0));
+        assert!(!sessions.begin("b", login("ticket"), 0), "a ticket counts once");
+        assert_eq!(sessions.user("a", SERVICE, LIFETIME_MS - 1).as_deref(), Some("jack"));
+        assert_eq!(sessions.user("a", SERVICE, 2 * LIFETIME_MS - 2).as_deref(), Some("jack"));
+        assert_eq!(sessions.user("a", SERVICE, 3 * LIFETIME_MS - 2), None);
+        assert!(sessions.begin("b", login("ticket"), 0));
         sessions.end_ticket("ticket");
-        assert_eq!(sessions.user("b", 0), None);
+        assert_eq!(sessions.user("b", SERVICE, 0), None);
     }
 
     #[test]
@@ -130,10 +161,19 @@ mod tests {
         let sessions = Sessions::default();
         for number in 0..=SESSIONS_OF_USER_MAX {
             let name = number.to_string();
-            assert!(sessions.begin(&name, &name, "jack", 0));
+            assert!(sessions.begin(&name, login(&name), 0));
         }
-        assert_eq!((sessions.user("0", 0), sessions.user("1", 0).is_some()), (None, true));
+        assert_eq!((sessions.user("0", SERVICE, 0), sessions.user("1", SERVICE, 0).is_some()), (None, true));
         assert_eq!(sessions.state().by_id.len(), SESSIONS_OF_USER_MAX);
-        assert!(!sessions.begin("x", &"t".repeat(NAME_BYTES_MAX + 1), "jack", 0));
+        assert!(!sessions.begin("x", login(&"t".repeat(NAME_BYTES_MAX + 1)), 0));
+    }
+
+    #[test]
+    fn a_session_counts_for_its_service_alone_and_is_not_printed() {
+        let sessions = Sessions::default();
+        assert!(sessions.begin("secret id", login("secret ticket"), 0));
+        assert_eq!(sessions.user("secret id", "https://other.test/back", 0), None);
+        assert_eq!(sessions.user("secret id", SERVICE, 0).as_deref(), Some("jack"));
+        assert_eq!(format!("{sessions:?}"), "Sessions(1)");
     }
 }

@@ -39,7 +39,7 @@ fn log_in(harness: &mut Harness, server: &TestServer) -> String {
     let expected = server.url("/cas/login?service=https%3A%2F%2Fapp.test%2Fback");
     assert_eq!((outcome.status(), outcome.header("location")), (302, Some(&*expected)));
     let line = outcome.header("set-cookie").unwrap();
-    assert!(line.ends_with("; Path=/; HttpOnly; Secure; SameSite=Lax"), "{line}");
+    assert!(line.ends_with("; Path=/; Max-Age=600; HttpOnly; Secure; SameSite=Lax"), "{line}");
     let outcome = get(harness, "/back?ticket=ST-1", &cookie(&outcome));
     assert_eq!((outcome.status(), outcome.header("location")), (302, Some("/page?a=b")));
     let session = cookie(&outcome);
@@ -103,10 +103,57 @@ fn a_path_is_completed_by_the_request() {
 }
 
 #[test]
+fn only_allowed_hosts_complete_a_path() {
+    let server = cas();
+    let mut conf = conf(&server);
+    conf["allowed_hosts"] = json!(["App.test"]);
+    assert!(CasAuth::remarks(&conf).is_empty());
+    conf["cas_callback_uri"] = json!("/back");
+    assert!(CasAuth::remarks(&conf).is_empty());
+    let mut harness = Harness::new::<CasAuth>(&conf);
+    for (host, status) in [("app.test", 302), ("APP.TEST:1", 302), ("other.test", 503)] {
+        let request = format!("GET / HTTP/1.1\nHost: {host}\n\n");
+        assert_eq!(harness.request(&request).status(), status, "{host}");
+    }
+    conf.as_object_mut().unwrap().remove("allowed_hosts");
+    assert_eq!(CasAuth::remarks(&conf)[0].field, "cas_callback_uri");
+}
+
+#[test]
+fn a_session_of_another_host_does_not_count() {
+    let server = TestServer::start(|_| {
+        reply(200, "", "<cas:authenticationSuccess><cas:user>jack</cas:user>")
+    });
+    let mut conf = conf(&server);
+    conf["cas_callback_uri"] = json!("/back");
+    let mut harness = Harness::new::<CasAuth>(&conf);
+    let mut ask = |host: &str, uri: &str, cookie: &str| {
+        harness.request(&format!("GET {uri} HTTP/1.1\nHost: {host}\nCookie: {cookie}\n\n"))
+    };
+    let begun = cookie(&ask("a.test", "/", "x=y"));
+    let session = cookie(&ask("a.test", "/back?ticket=ST-1", &begun));
+    assert!(ask("a.test", "/", &session).passes());
+    assert_eq!(ask("b.test", "/", &session).status(), 302);
+}
+
+#[test]
+fn a_login_has_to_be_complete_in_time() {
+    let server = cas();
+    for (wait_ms, status) in [(599_000, 302), (600_000, 401)] {
+        let mut harness = Harness::new::<CasAuth>(&conf(&server));
+        let begun = cookie(&get(&mut harness, "/page", "x=y"));
+        harness.now_ms += wait_ms;
+        let outcome = get(&mut harness, "/back?ticket=ST-1", &begun);
+        assert_eq!(outcome.status(), status, "{wait_ms}");
+    }
+}
+
+#[test]
 fn bad_confs_are_refused() {
     let server = cas();
     let with = |pointer: &str, value: Value| {
         let mut conf = conf(&server);
+        conf["allowed_hosts"] = json!(["app.test"]);
         *conf.pointer_mut(pointer).unwrap() = value;
         conf
     };
@@ -116,6 +163,8 @@ fn bad_confs_are_refused() {
         (with("/cookie/secret", json!("short")), "string too short"),
         (with("/cookie", open), "cookie.secure must be true"),
         (with("/idp_uri", json!("cas")), "no scheme"),
+        (with("/allowed_hosts", json!([])), "expect array to have at least 1 items"),
+        (with("/allowed_hosts", json!(["a.test:443"])), "failed to match pattern"),
     ] {
         let refusal = Harness::refusal::<CasAuth>(&conf);
         assert!(refusal.contains(text), "{refusal}");

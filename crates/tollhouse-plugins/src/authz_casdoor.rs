@@ -59,7 +59,8 @@ pub struct Config {
     pub endpoint_addr: String,
     /// Id of the gateway as a client of Casdoor.
     pub client_id: String,
-    /// Secret of the client.
+    /// Secret of the client, with which sessions are sealed, too.
+    #[schemars(length(min = 1))]
     pub client_secret: SecretText,
     /// Address to which Casdoor sends browsers after a login.
     pub callback_url: String,
@@ -79,7 +80,7 @@ pub struct AuthzCasdoor {
 }
 
 /// Login that a browser has begun.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct PendingLogin {
     state: String,
     /// Path and query that the browser opens after the login.
@@ -88,7 +89,7 @@ struct PendingLogin {
 }
 
 /// Session of a user.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Session {
     /// Random text that tells sessions apart.
     id: String,
@@ -385,6 +386,7 @@ mod tests {
             (with("callback_url", "http://a/b?c"), "failed to match pattern"),
             (with("endpoint_addr", "ftp://a"), "the scheme is neither http nor https"),
             (with("callback_url", "/callback"), "no scheme"),
+            (with("client_secret", ""), "string too short"),
         ] {
             let refusal = Harness::refusal::<AuthzCasdoor>(&conf);
             assert!(refusal.contains(text), "{refusal}");

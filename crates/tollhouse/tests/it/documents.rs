@@ -15,7 +15,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tollhouse");
 const FOLDERS: [&str; 4] = ["docs/start", "docs/guides", "docs/concepts", "docs/operate"];
 
 /// Values of the variables in bootstrap files.
-const VARIABLES: [(&str, &str); 5] = [
+const VARIABLES: [(&str, &str); 6] = [
+    ("CONSUL_HTTP_TOKEN", "token of Consul"),
     ("ETCD_PASSWORD", "password of etcd"),
     ("KEYRING", "0123456789abcdef"),
     ("SHENYU_PASSWORD", "correct horse battery"),
@@ -34,8 +35,14 @@ const OF_THIS_MACHINE: [&str; 2] = ["(os error 2)", "nothing answers for $env://
 const DIALECTS: [&str; 4] = ["wrk", "wrk2", "ab", "ghz"];
 
 /// Names that look like settings and are fields of objects, files, or settings of other programs.
-const NO_SETTINGS: [&str; 5] =
-    ["tls.ca", "store.lock", "store.reserve", "shenyu.html", "shenyu.sync.http.enabled"];
+const NO_SETTINGS: [&str; 6] = [
+    "tls.ca",
+    "store.lock",
+    "store.reserve",
+    "registry.keyring",
+    "shenyu.html",
+    "shenyu.sync.http.enabled",
+];
 
 /// A Markdown document.
 pub(crate) struct Document {

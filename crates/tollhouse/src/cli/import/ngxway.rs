@@ -17,7 +17,7 @@ use tollhouse_config::{Document, Format, declarative};
 use tollhouse_model::Problems;
 
 use self::carry::Conversion;
-use self::lua::Programs;
+use self::lua::{Programs, UseOfPrograms};
 use super::Destination;
 use crate::cli::check;
 
@@ -54,7 +54,9 @@ pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     let folder = find(&arguments.folder)?;
     // ngxway's own folder, above conf/vhosts.
     let root = folder.ancestors().nth(2).unwrap_or(&folder);
-    let programs = (!arguments.without_lua).then(|| Programs::new(root));
+    let use_of_programs =
+        if arguments.without_lua { UseOfPrograms::Omit } else { UseOfPrograms::Convert };
+    let programs = Some(Programs::new(root, use_of_programs));
     let mut carried = Conversion { programs, ..Conversion::default() };
     for file in FILES {
         let path = folder.join(file);
@@ -183,7 +185,7 @@ mod tests {
         for expected in [
             "upstream.conf:2: server: add checks",
             "vhosts.conf:2: listen: set listen.http",
-            "vhosts.conf:7: access_by_lua_file: the firewall and the signature check of ngxway protect",
+            "vhosts.conf:7: access_by_lua_file: the program that protects these paths was not read",
             "vhosts.conf:11: proxy_set_header: nodes get the client's Host as it is, with its port",
             "vhosts.conf:17: stub_status: metrics are at listen.metrics",
             "vhosts.conf:18: root: files are not served",
@@ -217,7 +219,7 @@ mod tests {
         let Conversion { routes, unprotected, left, .. } = carried(UPSTREAMS, SHIPPED);
         assert_eq!((&routes[0]["status"], routes[1].get("status")), (&json!(0), None));
         assert_eq!(unprotected, ["ngxway-1 /api/*: vhosts.conf:3 access_by_lua_file"]);
-        assert!(left.iter().any(|it| it.contains("access_by_lua_file: the firewall")), "{left:#?}");
+        assert!(left.iter().any(|it| it.contains("access_by_lua_file: the program")), "{left:#?}");
         let restriction = json!({"blacklist": ["10.0.0.9"]});
         assert_eq!(routes[1]["plugins"]["ip-restriction"], restriction);
         let lost = "server { location / { proxy_pass http://a; } include /other.conf; }";

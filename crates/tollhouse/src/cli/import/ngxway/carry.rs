@@ -165,6 +165,7 @@ impl Conversion {
 
     fn server(&mut self, file: &str, directive: &Directive, included: ReadIncluded<'_>) {
         let mut server = Server::default();
+        server.protection = self.programs.as_ref().and_then(|it| it.protection.clone());
         let mut locations = Vec::new();
         for inner in directive.inner() {
             match inner.name.as_str() {
@@ -181,6 +182,9 @@ impl Conversion {
                 "include" => self.include(file, inner, &mut server, included),
                 _ => self.take_server(file, inner, &mut server),
             }
+        }
+        if let Some(programs) = &self.programs {
+            server.phases = std::mem::take(&mut server.phases).over(&programs.phases);
         }
         server.hosts.retain(|host| host != "_" && host != "localhost");
         for location in locations {
@@ -210,6 +214,10 @@ impl Conversion {
             server.protection.get_or_insert_with(|| place(file, found));
         }
         self.leave(file, inner);
+    }
+
+    fn omits_programs(&self) -> bool {
+        self.programs.as_ref().is_none_or(Programs::are_omitted)
     }
 
     fn take_program(&self, directive: &Directive, phases: &mut Phases) -> bool {
@@ -354,7 +362,7 @@ impl Conversion {
                     "only variables and texts of two letters and more are carried",
                 ),
             },
-            "add_header" if self.programs.is_some() && is_cache_header(&inner.arguments) => {
+            "add_header" if !self.omits_programs() && is_cache_header(&inner.arguments) => {
                 made.phases.add_cache_header();
             }
             "proxy_cache_methods" => made.cache_methods = Some(json!(inner.arguments)),

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
+use super::access::protection;
 use super::syntax::{self, Directive};
 
 /// Maximum length of a text that the gateway accepts, in bytes.
@@ -24,8 +25,9 @@ const PLUGINS: [&str; 2] = ["serverless-pre-function", "serverless-post-function
 
 /// Phases of requests with the directives of their programs.
 const PHASES: [(&str, &str); 5] = [
-    ("rewrite_by_lua", "rewrite"),
+    // The first plugin runs before the cache, which a program of this phase protects.
     ("access_by_lua", "access"),
+    ("rewrite_by_lua", "rewrite"),
     ("header_filter_by_lua", "header_filter"),
     ("body_filter_by_lua", "body_filter"),
     ("log_by_lua", "log"),
@@ -39,12 +41,24 @@ const CACHE_HEADER: &str =
 pub(super) struct Programs {
     /// ngxway's folder, which is `/dist` in its container.
     root: PathBuf,
-    /// Program of the start, with the name of its file.
-    start: Option<(String, String)>,
+    /// Program of the start.
+    start: Option<String>,
     /// Names of the modules, with the texts; `None` if the gateway has the module itself.
     modules: RefCell<BTreeMap<String, Option<String>>>,
     /// Folders in which modules are searched, with `?` in the place of the name.
     places: Vec<String>,
+    /// Programs of all servers.
+    pub(super) phases: Phases,
+    /// Access control of all servers that is not converted, or a file that may contain some.
+    pub(super) protection: Option<String>,
+    use_of_programs: UseOfPrograms,
+}
+
+/// Treatment of programs in an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UseOfPrograms {
+    Convert,
+    Omit,
 }
 
 /// Function that gives all clients one name before the cache.
@@ -56,35 +70,60 @@ const SHARED_IDENTITY: &str =
 pub(super) struct Phases(BTreeMap<&'static str, String>);
 
 impl Programs {
-    /// Reads the settings of Lua from nginx's main file; without that file, programs run
+    /// Reads the settings of all servers from nginx's main file; without that file, programs run
     /// without modules and without a program of the start.
-    pub(super) fn new(root: &Path) -> Self {
+    pub(super) fn new(root: &Path, use_of_programs: UseOfPrograms) -> Self {
         let mut programs = Self {
             root: root.to_owned(),
             start: None,
             modules: RefCell::default(),
             places: Vec::new(),
+            phases: Phases::default(),
+            protection: None,
+            use_of_programs,
         };
-        let directives = programs.read(MAIN_FILE).and_then(|text| syntax::parse(&text).ok());
-        let http = directives.iter().flatten().find(|it| it.name == "http");
-        for directive in http.map(Directive::inner).unwrap_or_default() {
-            match directive.name.as_str() {
-                "init_by_lua_file" => {
-                    let path = directive.argument();
-                    programs.start = programs.read(path).map(|text| (path.to_owned(), text));
-                }
-                "init_by_lua_block" | "init_by_lua" => {
-                    let text = directive.argument().to_owned();
-                    programs.start = Some((directive.name.clone(), text));
-                }
-                "lua_package_path" => {
-                    let places = directive.argument().split(';').filter(|it| it.ends_with(".lua"));
-                    programs.places = places.map(str::to_owned).collect();
-                }
-                _ => {}
+        let Some(text) = programs.read(MAIN_FILE) else { return programs };
+        match syntax::parse(&text) {
+            Ok(directives) => {
+                let http = directives.iter().find(|it| it.name == "http");
+                programs.take_main(http.map(Directive::inner).unwrap_or_default());
             }
+            Err(error) => programs.protection = Some(format!("nginx.conf: {error}")),
         }
         programs
+    }
+
+    fn take_main(&mut self, directives: &[Directive]) {
+        // Programs of requests need the modules and the start.
+        let (settings, others): (Vec<_>, Vec<_>) = directives
+            .iter()
+            .partition(|it| it.name.starts_with("init_by_lua") || it.name == "lua_package_path");
+        for directive in settings {
+            let argument = directive.argument().to_owned();
+            match directive.name.as_str() {
+                "lua_package_path" => {
+                    let places = argument.split(';').filter(|it| it.ends_with(".lua"));
+                    self.places = places.map(str::to_owned).collect();
+                    continue;
+                }
+                "init_by_lua_file" => self.start = self.read(&argument),
+                _ => self.start = Some(argument),
+            }
+            if self.start.is_none() {
+                self.protection = Some(place(directive));
+            }
+        }
+        for directive in others {
+            let mut phases = std::mem::take(&mut self.phases);
+            let is_taken = self.take(directive, &mut phases);
+            self.phases = phases;
+            let is_list = matches!(directive.name.as_str(), "allow" | "deny");
+            // Servers have their own files.
+            let is_server = matches!(directive.name.as_str(), "server" | "include" | "upstream");
+            if !is_taken && !is_server && (is_list || protection(directive).is_some()) {
+                self.protection.get_or_insert_with(|| place(directive));
+            }
+        }
     }
 
     /// Reads a file by its path on the original machine: its longest end that exists in the folder.
@@ -103,9 +142,16 @@ impl Programs {
         ends.into_iter().find(|place| place.exists())
     }
 
+    pub(super) fn are_omitted(&self) -> bool {
+        self.use_of_programs == UseOfPrograms::Omit
+    }
+
     /// Adds the program of a directive such as `access_by_lua_file`. Returns whether the directive
     /// has one that could be read.
     pub(super) fn take(&self, directive: &Directive, phases: &mut Phases) -> bool {
+        if self.are_omitted() {
+            return false;
+        }
         if directive.name == "if" && is_always(&directive.arguments) {
             let inner = directive.inner();
             return !inner.is_empty() && inner.iter().all(|inner| self.take(inner, phases));
@@ -128,7 +174,7 @@ impl Programs {
 
     /// Builds one text of a program and of all it needs.
     fn bundle(&self, program: &str) -> String {
-        let start = self.start.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default();
+        let start = self.start.as_deref().unwrap_or_default();
         let mut sources = vec![start.to_owned(), program.to_owned()];
         let mut names = BTreeSet::new();
         let mut at = 0;
@@ -221,12 +267,11 @@ impl Phases {
     /// Lets all clients share cached responses, whatever the programs read of requests: as in nginx,
     /// the key of the cache alone tells responses apart.
     pub(super) fn share_cache(&mut self) {
-        for phase in ["rewrite", "access"] {
-            if let Some(text) = self.0.get_mut(phase) {
-                text.insert_str(0, SHARED_IDENTITY);
-                let program = "return function() program() end";
-                *text = text.replace(program, "return function() share() program() end");
-            }
+        let phase = if self.0.contains_key("rewrite") { "rewrite" } else { "access" };
+        if let Some(text) = self.0.get_mut(phase) {
+            text.insert_str(0, SHARED_IDENTITY);
+            let program = "return function() program() end";
+            *text = text.replace(program, "return function() share() program() end");
         }
     }
 
@@ -280,6 +325,11 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// Place of a directive of the main file.
+fn place(directive: &Directive) -> String {
+    format!("nginx.conf:{} {}", directive.line, directive.name)
 }
 
 fn pattern(text: &str) -> Regex {
@@ -378,7 +428,7 @@ mod tests {
     #[test]
     fn a_program_is_one_text_with_its_modules_its_start_and_the_files_it_reads() {
         let folder = folder();
-        let programs = Programs::new(folder.path());
+        let programs = Programs::new(folder.path(), UseOfPrograms::Convert);
         let mut phases = Phases::default();
         assert!(programs.take(&directive("access_by_lua_file /dist/lua/main.lua;"), &mut phases));
         let text = &phases.0["access"];
@@ -399,7 +449,7 @@ mod tests {
     #[test]
     fn conditions_on_the_cache_hold_and_others_are_not_converted() {
         let folder = folder();
-        let programs = Programs::new(folder.path());
+        let programs = Programs::new(folder.path(), UseOfPrograms::Convert);
         for (text, is_taken) in [
             (
                 "if ($upstream_cache_status != \"HIT\") { access_by_lua_file /dist/lua/main.lua; }",
@@ -419,8 +469,46 @@ mod tests {
     }
 
     #[test]
+    fn access_control_of_all_servers_and_unread_files_protect() {
+        let folder = folder();
+        for (main, expected) in [
+            ("http { include x.conf; server { deny all; } }", None),
+            ("http {\n deny 10.0.0.1; }", Some("nginx.conf:2 deny")),
+            ("http { access_by_lua_file /no.lua; }", Some("nginx.conf:1 access_by_lua_file")),
+            ("http { init_by_lua_file /no.lua; }", Some("nginx.conf:1 init_by_lua_file")),
+            ("http { auth_basic x; }", Some("nginx.conf:1 auth_basic")),
+            ("http {", Some("nginx.conf: line 1: it does not end")),
+        ] {
+            fs::write(folder.path().join(MAIN_FILE), main).expect("a file");
+            let programs = Programs::new(folder.path(), UseOfPrograms::Convert);
+            assert_eq!(programs.protection.as_deref(), expected, "{main}");
+        }
+        let main = "http { access_by_lua_file /dist/lua/main.lua; }";
+        fs::write(folder.path().join(MAIN_FILE), main).expect("a file");
+        let programs = Programs::new(folder.path(), UseOfPrograms::Convert);
+        assert_eq!((programs.phases.0.len(), &programs.protection), (1, &None));
+        let omitted = Programs::new(folder.path(), UseOfPrograms::Omit);
+        assert!(omitted.protection.is_some(), "the program protects");
+    }
+
+    #[test]
+    fn a_program_that_decides_runs_before_the_cache() {
+        let mut plugins = Map::new();
+        let programs = Programs::new(folder().path(), UseOfPrograms::Convert);
+        let mut phases = Phases::default();
+        for text in ["rewrite_by_lua_block { one() }", "access_by_lua_block { two() }"] {
+            assert!(programs.take(&directive(text), &mut phases));
+        }
+        phases.share_cache();
+        phases.add_to(&mut plugins).expect("two phases have room");
+        assert_eq!(plugins["serverless-pre-function"]["phase"], "access");
+        let sharing = plugins.values().filter(|it| it.to_string().contains("note_identity"));
+        assert_eq!(sharing.count(), 1);
+    }
+
+    #[test]
     fn a_location_runs_its_own_program_before_that_of_its_server() {
-        let programs = Programs::new(folder().path());
+        let programs = Programs::new(folder().path(), UseOfPrograms::Convert);
         let phases = |text: &str| {
             let mut phases = Phases::default();
             assert!(programs.take(&directive(text), &mut phases), "{text}");

@@ -25,7 +25,9 @@
 //! refused when the object is written.
 //!
 //! A GET has the arguments of its query. Without `input_format`, `Content-Type` decides. A document
-//! has at most 100,000 values, an output at most 8 MiB. The template is decoded if it is base64,
+//! has at most 100,000 values, an output at most 8 MiB, and an XML element at most 1,000 attributes. A
+//! rendering has at most 500,000 steps, such as rounds of loops; that of a body of up to 32 KiB has 20,000,
+//! and one more for each byte. The template is decoded if it is base64,
 //! unless the format is that of forms or arguments. The gateway's own answers that cannot be
 //! transformed stay as they are.
 
@@ -214,7 +216,7 @@ impl BodyTransformer {
         };
         let no_memory =
             || Answer::message(503, "out of memory").refused(RefusalKind::PluginFailed);
-        let made = cx.examine_body(move |body| job.run(body)).await.map_err(|_| no_memory())?;
+        let made = cx.examine_body(move |body| job.run(body, body.len())).await.map_err(|_| no_memory())?;
         let made = made.map_err(|failure| failure.answer())?;
         // The new body is held until the end of the request.
         let held = cx.exchange().memory().take(made.capacity() as u64).ok_or_else(no_memory)?;

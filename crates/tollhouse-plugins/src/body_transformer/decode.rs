@@ -15,6 +15,9 @@ const VALUES_MAX: usize = 100_000;
 /// Largest depth of an XML document.
 const DEPTH_MAX: usize = 100;
 
+/// Largest number of attributes of an element. The reader compares each with all others.
+const ATTRIBUTES_MAX: usize = 1_000;
+
 /// Key of the text of an element that has attributes or elements too.
 const OWN_TEXT: &str = "1";
 
@@ -128,9 +131,9 @@ fn decode_xml(body: &[u8]) -> Result<Value, String> {
         }
         let Some(top) = open.last_mut() else { return Err(failed(&"unbalanced elements")) };
         match event {
-            Event::Start(tag) => open.push(element(&tag).map_err(|reason| failed(&reason))?),
+            Event::Start(tag) => open.push(element(&tag, &mut count).map_err(|reason| failed(&reason))?),
             Event::Empty(tag) => {
-                let element = element(&tag).map_err(|reason| failed(&reason))?;
+                let element = element(&tag, &mut count).map_err(|reason| failed(&reason))?;
                 insert(&mut top.children, element.name.clone(), element.value());
             }
             Event::End(_) => {
@@ -161,11 +164,16 @@ fn decode_xml(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-fn element(tag: &BytesStart<'_>) -> Result<Open, String> {
+/// Decodes the tag of an element, and adds its attributes to the number of values.
+fn element(tag: &BytesStart<'_>, count: &mut usize) -> Result<Open, String> {
     let mut element = Open::named(tag.name().into_inner());
     let mut attributes = Map::new();
     for attribute in tag.attributes() {
         let attribute = attribute.map_err(|error| error.to_string())?;
+        *count += 1;
+        if *count > VALUES_MAX || attributes.len() >= ATTRIBUTES_MAX {
+            return Err("too many attributes".into());
+        }
         let value = attribute.normalized_value(XmlVersion::Implicit1_0);
         let value = value.map_err(|error| error.to_string())?;
         let name = attribute.key.into_inner();

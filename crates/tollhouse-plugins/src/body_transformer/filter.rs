@@ -26,6 +26,7 @@ impl BodyFilter for Transformer {
             return;
         }
         let body = self.body.take();
+        let sent_bytes = body.len();
         let decoded = match self.encoding {
             // An empty body is empty in any encoding.
             Some(encoding) if !body.is_empty() => encoding.decode(&body, self.bytes_max),
@@ -35,7 +36,7 @@ impl BodyFilter for Transformer {
             self.is_unreadable = true;
             return;
         };
-        match self.job.run(&body) {
+        match self.job.run(&body, sent_bytes) {
             Ok(made) => out.extend_from_slice(&made),
             Err(failure) if self.keeps_unreadable => {
                 tracing::debug!(?failure, "an answer of the gateway is not transformed");

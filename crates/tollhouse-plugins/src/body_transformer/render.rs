@@ -2,6 +2,8 @@
 //! is nil.
 
 use std::borrow::Cow;
+use std::ops::Deref;
+use std::rc::Rc;
 
 use serde_json::{Number, Value};
 
@@ -12,8 +14,17 @@ use crate::shared::confs::lua_number::lua_number;
 /// Longest output, and longest text that an expression makes, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 8 << 20;
 
-/// Largest number of steps: nodes, rounds of loops, and kilobytes of output.
+/// Largest number of steps: nodes, rounds of loops, and kilobytes of texts that are written, made or
+/// compared.
 const STEPS_MAX: usize = 500_000;
+
+/// Largest number of steps on the core, which other requests wait for, and the longest body that is
+/// rendered there. Each byte of the body allows one more step, so that loops over its values fit.
+const STEPS_ON_CORE_MAX: usize = 20_000;
+pub(super) const BYTES_ON_CORE_MAX: usize = 32 << 10;
+
+/// Longest text that counts as a number, in bytes.
+const NUMBER_BYTES_MAX: usize = 64;
 
 /// Reason why a template cannot be rendered, in Lua's words.
 pub(super) type Failure = String;
@@ -37,10 +48,30 @@ enum Lua<'d> {
     Number(f64),
     /// Number of a document, which is written as it was read.
     Exact(&'d Number),
-    Text(Cow<'d, str>),
+    Text(Text<'d>),
     Table(&'d Value),
     /// Names of the template.
     Context,
+}
+
+/// Text of a value. Clones share it.
+#[derive(Debug, Clone)]
+enum Text<'d> {
+    /// Part of the template or of the document.
+    Borrowed(&'d str),
+    /// Text that an expression has made.
+    Owned(Rc<str>),
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
 }
 
 struct Renderer<'d> {
@@ -51,13 +82,18 @@ struct Renderer<'d> {
 }
 
 impl Template {
-    /// Renders the template.
+    /// Renders the template. `core_bytes` is the length of a body that is rendered on the core; `None`
+    /// on another thread.
     ///
     /// # Errors
-    /// If an expression has no value, or the output is too long.
-    pub(super) fn render(&self, scene: &Scene<'_>) -> Result<String, Failure> {
-        let mut renderer =
-            Renderer { scene, locals: Vec::new(), out: String::new(), steps_left: STEPS_MAX };
+    /// If an expression has no value, the output is too long, or there are too many steps.
+    pub(super) fn render(
+        &self,
+        scene: &Scene<'_>,
+        core_bytes: Option<usize>,
+    ) -> Result<String, Failure> {
+        let steps_left = core_bytes.map_or(STEPS_MAX, |bytes| STEPS_ON_CORE_MAX + bytes);
+        let mut renderer = Renderer { scene, locals: Vec::new(), out: String::new(), steps_left };
         renderer.nodes(&self.nodes)?;
         Ok(renderer.out)
     }
@@ -68,6 +104,11 @@ impl<'d> Renderer<'d> {
         let left = self.steps_left.checked_sub(1);
         self.steps_left = left.ok_or_else(|| "too many steps".to_owned())?;
         Ok(())
+    }
+
+    /// Counts the work on a text.
+    fn steps_of(&mut self, bytes: usize) -> Result<(), Failure> {
+        (0..bytes / 1_024).try_for_each(|_| self.step())
     }
 
     fn nodes(&mut self, nodes: &'d [Node]) -> Result<(), Failure> {
@@ -125,7 +166,7 @@ impl<'d> Renderer<'d> {
                     })
                 }
                 Lua::Table(Value::Object(fields)) => fields.iter().try_for_each(|(name, item)| {
-                    self.locals.push((key, Lua::Text(Cow::Borrowed(name))));
+                    self.locals.push((key, Lua::Text(Text::Borrowed(name))));
                     self.round(value.as_deref(), item, nodes)
                 }),
                 other => Err(cannot("iterate over", &other)),
@@ -168,9 +209,7 @@ impl<'d> Renderer<'d> {
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
-        for _ in 0..text.len() / 1_024 {
-            self.step()?;
-        }
+        self.steps_of(text.len())?;
         if self.out.len() + text.len() > OUTPUT_BYTES_MAX {
             return Err(format!("the output is longer than {OUTPUT_BYTES_MAX} bytes"));
         }
@@ -185,7 +224,7 @@ impl<'d> Renderer<'d> {
         match name {
             "context" => Lua::Context,
             "_ctx" => Lua::Table(self.scene.context),
-            "_body" => self.scene.body.map_or(Lua::Nil, |body| Lua::Text(Cow::Borrowed(body))),
+            "_body" => self.scene.body.map_or(Lua::Nil, |body| Lua::Text(Text::Borrowed(body))),
             // These names are the gateway's; fields of the body cannot replace them.
             "_escape_json" | "_escape_xml" | "_multipart" => Lua::Nil,
             _ => self.scene.document.get(name).map_or(Lua::Nil, Lua::from),
@@ -197,7 +236,7 @@ impl<'d> Renderer<'d> {
             Expression::Nil => Lua::Nil,
             Expression::Bool(value) => Lua::Bool(*value),
             Expression::Number(value) => Lua::Number(*value),
-            Expression::Text(text) => Lua::Text(Cow::Borrowed(text)),
+            Expression::Text(text) => Lua::Text(Text::Borrowed(text)),
             Expression::Name(name) => self.name(name),
             Expression::Index(of, index) => {
                 let of = self.value(of)?;
@@ -254,6 +293,9 @@ impl<'d> Renderer<'d> {
             _ => {}
         }
         let right = self.value(right)?;
+        if let (Lua::Text(one), Lua::Text(other)) = (&left, &right) {
+            self.steps_of(one.len().min(other.len()))?;
+        }
         let both = || Some((number_of(&left)?, number_of(&right)?));
         let numbers = || {
             let culprit = if number_of(&left).is_none() { &left } else { &right };
@@ -269,10 +311,8 @@ impl<'d> Renderer<'d> {
                 if one.len() + other.len() > OUTPUT_BYTES_MAX {
                     return Err(format!("a text is longer than {OUTPUT_BYTES_MAX} bytes"));
                 }
-                for _ in 0..(one.len() + other.len()) / 1_024 {
-                    self.step()?;
-                }
-                Lua::Text(Cow::Owned(one.into_owned() + &other))
+                self.steps_of(one.len() + other.len())?;
+                Lua::Text(Text::Owned((one.into_owned() + &other).into()))
             }
             Add => numbers().map(|(one, other)| Lua::Number(one + other))?,
             Subtract => numbers().map(|(one, other)| Lua::Number(one - other))?,
@@ -296,10 +336,8 @@ impl<'d> Renderer<'d> {
             Function::Lower => text()?.to_ascii_lowercase(),
             Function::Upper => text()?.to_ascii_uppercase(),
         };
-        for _ in 0..result.len() / 1_024 {
-            self.step()?;
-        }
-        Ok(Lua::Text(Cow::Owned(result)))
+        self.steps_of(result.len())?;
+        Ok(Lua::Text(Text::Owned(result.into())))
     }
 }
 
@@ -309,7 +347,7 @@ impl<'d> From<&'d Value> for Lua<'d> {
             Value::Null => Lua::Nil,
             Value::Bool(value) => Lua::Bool(*value),
             Value::Number(number) => Lua::Exact(number),
-            Value::String(text) => Lua::Text(Cow::Borrowed(text)),
+            Value::String(text) => Lua::Text(Text::Borrowed(text)),
             table => Lua::Table(table),
         }
     }
@@ -342,7 +380,7 @@ impl Lua<'_> {
         match (self, other) {
             (Lua::Nil, Lua::Nil) => true,
             (Lua::Bool(one), Lua::Bool(other)) => one == other,
-            (Lua::Text(one), Lua::Text(other)) => one == other,
+            (Lua::Text(one), Lua::Text(other)) => **one == **other,
             (Lua::Table(one), Lua::Table(other)) => std::ptr::eq(*one, *other),
             _ => self.number().is_some_and(|number| other.number() == Some(number)),
         }
@@ -375,6 +413,7 @@ fn cannot(act: &str, value: &Lua<'_>) -> Failure {
 /// Returns a value as a number; texts count if they are numbers, as in Lua.
 fn number_of(value: &Lua<'_>) -> Option<f64> {
     match value {
+        Lua::Text(text) if text.len() > NUMBER_BYTES_MAX => None,
         Lua::Text(text) => text.trim().parse().ok(),
         value => value.number(),
     }
@@ -385,7 +424,7 @@ fn text_of<'v>(value: &'v Lua<'_>) -> Option<Cow<'v, str>> {
         Lua::Bool(value) => Some(Cow::Owned(value.to_string())),
         Lua::Number(number) => Some(Cow::Owned(lua_number(*number))),
         Lua::Exact(number) => Some(Cow::Owned(number.to_string())),
-        Lua::Text(text) => Some(Cow::Borrowed(text)),
+        Lua::Text(text) => Some(Cow::Borrowed(&**text)),
         Lua::Nil | Lua::Table(_) | Lua::Context => None,
     }
 }

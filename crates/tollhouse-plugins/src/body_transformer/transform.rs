@@ -9,7 +9,7 @@ use tollhouse_plugin::{Answer, RefusalKind};
 use super::TransformConfig;
 use super::decode::InputFormat;
 use super::expression::Unsupported;
-use super::render::Scene;
+use super::render::{BYTES_ON_CORE_MAX, Scene};
 use super::template::Template;
 use crate::shared::auth::base64::decode_base64;
 
@@ -90,8 +90,9 @@ impl Transform {
 }
 
 impl Job {
-    /// Returns the new body. Long bodies need another thread.
-    pub(super) fn run(&self, body: &[u8]) -> Result<Vec<u8>, TransformFailure> {
+    /// Returns the new body. Long bodies need another thread; `sent_bytes` is the length by which they
+    /// are long, that of the encoded body.
+    pub(super) fn run(&self, body: &[u8], sent_bytes: usize) -> Result<Vec<u8>, TransformFailure> {
         let arguments = self.arguments.as_deref();
         let document = match self.format {
             Some(format) => format.decode(body, &self.content_type, arguments),
@@ -102,7 +103,8 @@ impl Job {
         let body = Some(&*text).filter(|text| !text.is_empty());
         let scene = Scene { document: &document, body, context: &self.context };
         let Some(template) = self.transform.template(self.format) else { return Ok(Vec::new()) };
-        let made = template.render(&scene).map_err(TransformFailure::Render)?;
+        let core_bytes = Some(sent_bytes).filter(|bytes| *bytes <= BYTES_ON_CORE_MAX);
+        let made = template.render(&scene, core_bytes).map_err(TransformFailure::Render)?;
         Ok(made.into_bytes())
     }
 }

@@ -16,6 +16,8 @@
 //! - 400 `no request body, you should give at least one pipeline setting`, 400 `bad request body:
 //!   …`, 400 `too many pipeline requests, …`
 //! - 413 when the body exceeds `max_body_size`
+//! - 415 when the request has `Origin`, as that of a browser, and its `Content-Type` is not
+//!   `application/json`
 //! - 500 `connect to apisix failed: …` also if the gateway does not trust itself (see Notes)
 //! - 503 when the memory for bodies is exhausted
 //!
@@ -24,7 +26,8 @@
 //! "/a", "query": {}, "headers": {}, "body": ""}]}`. `timeout` is for each request, in milliseconds;
 //! values above 60000 count as 60000. Each path, `query` and `headers` has at most 16 KiB and 100
 //! fields. Headers of the outer request, except those of its body and `X-Forwarded-*`, are added to
-//! each request. The requests arrive from 127.0.0.1 with the client's address in `real_ip.header`,
+//! each request. If the outer request has `Origin`, `Referer` or `Sec-Fetch-*`, the batch cannot set
+//! these. The requests arrive from 127.0.0.1 with the client's address in `real_ip.header`,
 //! which clients cannot set, so that `real_ip.from` must contain 127.0.0.1, as it does by default. A
 //! batch within a batch is refused. `plugin_attr.batch-requests.uri` names another path; limits are
 //! in the plugin's metadata.
@@ -213,6 +216,11 @@ async fn read(cx: &mut RequestContext<'_>, limits: &Metadata) -> Result<Batch, A
     if cx.header(MARK).is_some() {
         return Err(invalid(400, "a batch cannot contain batches"));
     }
+    // A page of another site can send any other type without asking the gateway.
+    if cx.header("Origin").is_some() && !is_json(&cx.header("Content-Type").unwrap_or_default()) {
+        let text = "a request with Origin must have the Content-Type application/json";
+        return Err(invalid(415, text));
+    }
     match cx.read_body(limits.max_body_size).await {
         Ok([]) => {
             let text = "no request body, you should give at least one pipeline setting";
@@ -231,6 +239,11 @@ async fn read(cx: &mut RequestContext<'_>, limits: &Metadata) -> Result<Batch, A
         Ok(batch) => batch.map_err(|text| invalid(400, &text)),
         Err(_) => Err(NoMemory.into()),
     }
+}
+
+fn is_json(content_type: &[u8]) -> bool {
+    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 /// Returns the address under which this gateway serves the client.

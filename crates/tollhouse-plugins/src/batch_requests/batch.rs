@@ -147,10 +147,13 @@ impl Item {
     /// Returns the request to send. The body is moved out.
     pub(super) fn call(&mut self, batch: &Batch, common: &Common<'_>) -> Call {
         let mut headers: Vec<(String, Vec<u8>)> = Vec::new();
+        let has_page = common.outer.iter().any(|(name, _)| tells_of_page(name));
         for (name, value) in self.headers.iter().chain(&batch.headers) {
             let name = name.to_ascii_lowercase();
             let is_told = headers.iter().any(|(other, _)| *other == name);
-            let is_refused = common.owns(&name) || tells_of_proxies(&name);
+            let is_refused = common.owns(&name)
+                || tells_of_proxies(&name)
+                || has_page && tells_of_page(&name);
             if let (false, false, Some(value)) = (is_told, is_refused, text_of(value)) {
                 headers.push((name, value.into_bytes()));
             }
@@ -209,6 +212,13 @@ pub(super) fn belongs_to_outer(name: &str) -> bool {
 
 fn tells_of_proxies(name: &str) -> bool {
     name.starts_with("x-forwarded-") || matches!(name, "forwarded" | "x-real-ip")
+}
+
+/// Whether a header tells of the page of a browser from which a request comes. Servers may read `_` in
+/// a name as `-`.
+fn tells_of_page(name: &str) -> bool {
+    let name = name.replace('_', "-");
+    name.starts_with("sec-fetch-") || matches!(&*name, "origin" | "referer")
 }
 
 /// Appends an argument; `true` is an argument without a value, and `false` none.

@@ -124,6 +124,31 @@ fn clients_choose_neither_their_address_nor_the_mark() {
 }
 
 #[test]
+fn a_page_cannot_pretend_to_be_another_one() {
+    let server = TestServer::ok();
+    let batch = json!({
+        "headers": {"Referer": "https://good.test/"},
+        "pipeline": [{"path": "/", "headers": {"origin": "https://good.test", "Sec_Fetch-Site": "none"}}],
+    });
+    let send = |outer: &str| {
+        let request = format!("POST /batch HTTP/1.1\n{outer}\n\n{batch}");
+        ask(&port_of(&server), &request, None)
+    };
+    let json = "Content-Type: application/json; charset=utf-8";
+    assert_eq!(send(&format!("Origin: https://evil.test\n{json}")).status(), 200);
+    let inner = server.next_request();
+    assert_eq!(header(&inner, "origin"), Some("https://evil.test"));
+    assert_eq!((header(&inner, "referer"), header(&inner, "sec_fetch-site")), (None, None));
+    assert_eq!(send("X-Other: 1").status(), 200);
+    assert_eq!(header(&server.next_request(), "origin"), Some("https://good.test"));
+    for kind in ["Content-Type: text/plain", "Content-Type: application/jsonp", "X-Other: 1"] {
+        let outcome = send(&format!("Origin: https://evil.test\n{kind}"));
+        assert_eq!(outcome.status(), 415, "{kind}");
+        assert!(outcome.body().contains("application/json"), "{}", outcome.body());
+    }
+}
+
+#[test]
 fn answers_are_bounded_in_their_joined_form() {
     // One MiB of control characters is six in JSON.
     let server = TestServer::start(|request| match request.starts_with("GET /long") {

@@ -12,8 +12,8 @@
 //! - 405 for methods other than GET and POST
 //!
 //! # Notes
-//! Mutations and subscriptions go to the node, with `Apisix-Cache-Status: BYPASS`. A query is at most
-//! 1 MiB long: in the argument `query`, in JSON without repeated members, or as `application/graphql`.
+//! Mutations and subscriptions go to the node, with `Apisix-Cache-Status: BYPASS`. A body is at most
+//! 1 MiB long, and the query 64 KiB: in the argument `query`, in JSON without repeated members, or as `application/graphql`.
 //! Only answers with status 200 are kept, for whom and how long as `proxy-cache` says. Conf, route,
 //! host, path, query string, content type and the user are part of the key, too.
 //!
@@ -44,8 +44,14 @@ const KEY_HEADER: &str = "APISIX-Cache-Key";
 /// Path of the endpoint, before the strategy, the route's id and the key.
 const PURGE_PATH: &str = "/apisix/plugin/graphql-proxy-cache/";
 
-/// Longest query, in bytes.
-const QUERY_BYTES_MAX: u64 = 1 << 20;
+/// Longest body, in bytes.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest text of a query, in bytes. Its tree takes many times its bytes; variables are not part of it.
+const QUERY_BYTES_MAX: usize = 64 << 10;
+
+/// Length of a key: SHA-256 in hexadecimal digits.
+const KEY_DIGITS: usize = 64;
 
 /// Configuration of `graphql-proxy-cache`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -220,7 +226,7 @@ fn refused(message: &str) -> Answer<'static> {
 async fn read(cx: &mut RequestContext<'_>) -> Result<(Kind, Vec<u8>), String> {
     let unread = || "Invalid graphql request: can't get graphql request body".to_owned();
     let content_type = cx.header("Content-Type").unwrap_or_default().into_owned();
-    if cx.read_body(QUERY_BYTES_MAX).await.map_err(|_| unread())?.is_empty() {
+    if cx.read_body(BODY_BYTES_MAX).await.map_err(|_| unread())?.is_empty() {
         return Err(unread());
     }
     let examined = cx.examine_body(move |body| {
@@ -255,6 +261,10 @@ fn query_of_arguments(arguments: &[u8]) -> Result<Kind, String> {
 }
 
 fn kind_of(query: &str) -> Result<Kind, String> {
+    if query.len() > QUERY_BYTES_MAX {
+        let text = "Invalid graphql request: the query is longer than";
+        return Err(format!("{text} {QUERY_BYTES_MAX} bytes"));
+    }
     let parsed = Query::parse(query)
         .map_err(|_| "Invalid graphql request: failed to parse graphql query".to_owned())?;
     if parsed.definitions() == 0 {
@@ -296,7 +306,8 @@ fn purge<'a>(
             ["disk", route, key] if !route.is_empty() => (Strategy::Disk, key),
             _ => return Answer::status(400).refused(RefusalKind::RequestInvalid),
         };
-        if key.is_empty() {
+        // Other keys of the zone belong to other plugins.
+        if key.len() != KEY_DIGITS || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Answer::status(400).refused(RefusalKind::RequestInvalid);
         }
         // Keys contain the route, so that no other route's answer has this key.
@@ -382,7 +393,9 @@ mod tests {
             ("other/1/x".to_owned(), 400),
             ("memory//x".to_owned(), 400),
             ("memory/1/".to_owned(), 400),
-            ("memory/1/unknown".to_owned(), 404),
+            ("memory/1/unknown".to_owned(), 400),
+            (format!("memory/1/{}", "x".repeat(64)), 400),
+            (format!("memory/1/{}", "0".repeat(64)), 404),
             (format!("disk/1/{key}"), 404),
             (format!("memory/1/{key}"), 200),
             (format!("memory/1/{key}"), 404),
@@ -405,6 +418,7 @@ mod tests {
             (format!("{json}{{}}"), 400, "json body[query] is nil"),
             (format!("{json}{{\"query\":\"{{a}}\",\"query\":\"{{b}}\"}}"), 400, "is repeated"),
             (post("{a", "1"), 400, "failed to parse graphql query"),
+            (post(&format!("{{a}}{}", " ".repeat(64 << 10)), "1"), 400, "longer than 65536 bytes"),
             (post(&" ".repeat(1 << 20), "1"), 400, "can't get graphql request body"),
         ] {
             let outcome = harness().request(&request);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tollhouse_config::bootstrap::DiscoveryRegistries;
+use tollhouse_config::bootstrap::{DiscoveryRegistries, RegistryServers};
 
 use super::remote::agents::{Agents, Questions, follow};
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
@@ -30,6 +30,10 @@ impl Protocol for Consul {
 
     fn open(registries: &DiscoveryRegistries) -> Option<Self> {
         registries.consul.clone().map(|settings| Self(Agents::new(settings)))
+    }
+
+    fn access(&self) -> &RegistryServers {
+        &self.0.settings.access
     }
 
     async fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) {

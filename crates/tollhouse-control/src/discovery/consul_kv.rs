@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use tollhouse_config::bootstrap::{ConsulKvRegistry, DiscoveryRegistries};
+use tollhouse_config::bootstrap::{ConsulKvRegistry, DiscoveryRegistries, RegistryServers};
 
 use super::remote::agents::{Agents, Questions, follow};
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
@@ -33,6 +33,10 @@ impl Protocol for ConsulKv {
     fn open(registries: &DiscoveryRegistries) -> Option<Self> {
         let ConsulKvRegistry { consul, prefix, skip_keys } = registries.consul_kv.clone()?;
         Some(Self { agents: Agents::new(consul), prefix, skip_keys })
+    }
+
+    fn access(&self) -> &RegistryServers {
+        &self.agents.settings.access
     }
 
     async fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) {

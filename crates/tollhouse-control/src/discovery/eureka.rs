@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tollhouse_config::bootstrap::{DiscoveryRegistries, EurekaRegistry};
+use tollhouse_config::bootstrap::{DiscoveryRegistries, EurekaRegistry, RegistryServers};
 
 use super::remote::catalogue::{Catalogue, RemoteInstance};
 use super::remote::http::{Basic, Call, Calls};
@@ -36,16 +36,17 @@ impl Protocol for Eureka {
         Some(Self { settings: registries.eureka.clone()? })
     }
 
+    fn access(&self) -> &RegistryServers {
+        &self.settings.access
+    }
+
     async fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) {
         let access = &self.settings.access;
         let mut calls = Calls::new(access, BODY_BYTES_MAX, 0);
         let mut wanted = catalogue.wanted();
         loop {
             wanted.mark_unchanged();
-            let applications = match &mut calls {
-                Ok(calls) => calls.try_each(async |calls| self.read(calls).await).await,
-                Err(reason) => Err(reason.clone()),
-            };
+            let applications = calls.try_each(async |calls| self.read(calls).await).await;
             let pause = match &applications {
                 Ok(_) => access.fetch_interval,
                 Err(_) => access.fetch_interval.min(RETRY_TIME),
@@ -126,7 +127,7 @@ struct Answer {
 
 #[derive(Debug, Deserialize)]
 struct ApplicationList {
-    #[serde(default)]
+    /// Required: a server without applications has an empty list.
     application: OneOrMany<Application>,
 }
 

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tokio::sync::Semaphore;
-use tollhouse_config::bootstrap::{DiscoveryRegistries, KubernetesRegistry, KubernetesToken};
+use tollhouse_config::bootstrap::{
+    DiscoveryRegistries, KubernetesRegistry, KubernetesToken, RegistryServers,
+};
 
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
-use super::remote::each::{Read, follow_each, read_on};
+use super::remote::each::{EarlyAnswers, Read, follow_each, read_on};
 use super::remote::http::{Basic, Call, Calls, escaped};
 use super::remote::{Protocol, RemoteSource};
 
@@ -28,11 +30,9 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Time after which the server ends a watch.
 const WATCH_TIME: Duration = Duration::from_secs(300);
 
-/// Pause after an event, in which further ones of the same deployment arrive.
+/// Pause after an event, in which further ones of the same deployment arrive. After early events
+/// without a change there is the pause of polls.
 const REST: Duration = Duration::from_millis(100);
-
-/// Age of a watch below which its end counts as a failure of the watch, so that the next one waits.
-const WATCH_TIME_MIN: Duration = Duration::from_secs(5);
 
 /// Longest token in a file.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
@@ -45,10 +45,14 @@ pub struct Kubernetes {
     next_server: AtomicUsize,
 }
 
-/// Version of the slices that were read last, from which a watch starts.
+/// Version of the slices that were read last.
 #[derive(Debug, Default)]
 struct Position {
+    /// Version of the list, from which a watch starts. It changes with any object of the cluster.
     version: Option<String>,
+    /// Version of each slice; `None` if one is missing.
+    slices: Option<Vec<String>>,
+    early: EarlyAnswers,
 }
 
 impl Protocol for Kubernetes {
@@ -58,6 +62,10 @@ impl Protocol for Kubernetes {
         let settings = registries.kubernetes.clone()?;
         let (polls, next_server) = (Semaphore::new(POLLS_MAX), AtomicUsize::new(0));
         Some(Self { settings, polls, next_server })
+    }
+
+    fn access(&self) -> &RegistryServers {
+        &self.settings.access
     }
 
     async fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) {
@@ -72,10 +80,7 @@ impl Kubernetes {
     async fn follow(self: Arc<Self>, catalogue: Arc<Catalogue>, name: ServiceName) {
         let first = self.next_server.fetch_add(1, Ordering::Relaxed);
         let access = &self.settings.access;
-        let mut calls = match Calls::new(access, BODY_BYTES_MAX, first) {
-            Ok(calls) => calls,
-            Err(reason) => return catalogue.fail(&name, &reason),
-        };
+        let mut calls = Calls::new(access, BODY_BYTES_MAX, first);
         let (kubernetes, known) = (Arc::clone(&self), Arc::clone(&catalogue));
         let mut position = Position::default();
         read_on(catalogue, name, access.fetch_interval, async move |name| {
@@ -84,7 +89,8 @@ impl Kubernetes {
         .await;
     }
 
-    /// Waits for a change of the slices, if they were read before, and reads them.
+    /// Waits for a change of the slices, if they were read before, and reads them. While watches
+    /// fail, the slices are polled.
     async fn read(
         &self,
         catalogue: &Catalogue,
@@ -94,18 +100,34 @@ impl Kubernetes {
     ) -> Result<Read, String> {
         let fetch_interval = self.settings.access.fetch_interval;
         let may_watch = catalogue.service_count() <= WATCHES_MAX;
-        if let Some(version) = position.version.take().filter(|_| may_watch) {
+        let known = position.version.take().filter(|_| may_watch);
+        let mut waited = None;
+        if let Some(version) = &known {
             let began = Instant::now();
-            self.watch(calls, &version, name).await?;
-            let is_short = began.elapsed() < WATCH_TIME_MIN;
-            // A server that ends watches at once is asked no more often than a polled one.
-            tokio::time::sleep(if is_short { REST.max(fetch_interval / 30) } else { REST }).await;
+            let watch = self.watch(calls, version, name).await;
+            let pause = match watch {
+                Ok(()) => {
+                    waited = Some(began.elapsed());
+                    REST
+                }
+                Err(reason) => {
+                    let service = &name.service;
+                    tracing::debug!(service, reason, "a watch has failed; the service is polled");
+                    fetch_interval
+                }
+            };
+            tokio::time::sleep(pause).await;
         }
         let _turn = self.polls.acquire().await.map_err(|error| error.to_string())?;
         let list = calls.try_each(async |calls| self.list(calls, name).await).await?;
-        position.version = list.metadata.resource_version.clone();
-        let pause =
-            if may_watch && position.version.is_some() { Duration::ZERO } else { fetch_interval };
+        let (version, slices) = (list.metadata.resource_version.clone(), list.versions());
+        if let Some(waited) = waited {
+            let is_same = version == known || (slices.is_some() && slices == position.slices);
+            position.early.note(waited, !is_same);
+        }
+        (position.version, position.slices) = (version, slices);
+        let may_watch = may_watch && position.version.is_some() && !position.early.are_many();
+        let pause = if may_watch { Duration::ZERO } else { fetch_interval };
         let instances = self.instances(list, name)?;
         Ok(Read { instances, pause })
     }
@@ -168,13 +190,14 @@ impl Kubernetes {
         list: SliceList,
         name: &ServiceName,
     ) -> Result<Option<Vec<RemoteInstance>>, String> {
-        if list.items.is_empty() {
+        let items = list.items.unwrap_or_default();
+        if items.is_empty() {
             return Ok(None);
         }
         let (_, port) = split(name);
         let mut instances = Vec::new();
         let mut ports = Vec::new();
-        for slice in list.items {
+        for slice in items {
             ports.extend(slice.ports.iter().flatten().map(Port::label));
             let number = slice.ports.iter().flatten().find_map(|found| found.number_if(port));
             let Some(number) = number else { continue };
@@ -249,20 +272,31 @@ impl Port {
 #[derive(Debug, Deserialize)]
 struct SliceList {
     #[serde(default)]
-    metadata: ListMetadata,
-    #[serde(default)]
-    items: Vec<Slice>,
+    metadata: Metadata,
+    /// Required, because a document without it is not a list; null like other empty lists.
+    #[serde(deserialize_with = "Option::deserialize")]
+    items: Option<Vec<Slice>>,
+}
+
+impl SliceList {
+    /// Returns the version of each slice; `None` if one is missing.
+    fn versions(&self) -> Option<Vec<String>> {
+        let slices = self.items.iter().flatten();
+        slices.map(|slice| slice.metadata.resource_version.clone()).collect()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ListMetadata {
+struct Metadata {
     resource_version: Option<String>,
 }
 
 /// Lists of a slice are null if they are empty.
 #[derive(Debug, Deserialize)]
 struct Slice {
+    #[serde(default)]
+    metadata: Metadata,
     endpoints: Option<Vec<Endpoint>>,
     ports: Option<Vec<Port>>,
 }

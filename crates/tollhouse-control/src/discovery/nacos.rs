@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tollhouse_config::bootstrap::{DiscoveryRegistries, NacosRegistry};
+use tollhouse_config::bootstrap::{DiscoveryRegistries, NacosRegistry, RegistryServers};
 
 use super::remote::catalogue::{Catalogue, RemoteInstance, ServiceName};
 use super::remote::each::{Read, follow_each, read_on};
@@ -33,6 +33,9 @@ const GROUP_DEFAULT: &str = "DEFAULT_GROUP";
 
 /// Time before the end of a token at which a new one is taken.
 const TOKEN_RESERVE: Duration = Duration::from_secs(30);
+
+/// Longest use of a token, whatever the server says.
+const TOKEN_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Smallest weight of an instance that serves, because weights are whole numbers here.
 const WEIGHT_MIN: u32 = 1;
@@ -57,6 +60,10 @@ impl Protocol for Nacos {
         Some(Self { settings, polls, next_server, tokens: Mutex::default() })
     }
 
+    fn access(&self) -> &RegistryServers {
+        &self.settings.access
+    }
+
     async fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) {
         follow_each(&Arc::clone(&catalogue), |name| {
             Arc::clone(&self).follow(Arc::clone(&catalogue), name)
@@ -69,10 +76,7 @@ impl Nacos {
     async fn follow(self: Arc<Self>, catalogue: Arc<Catalogue>, name: ServiceName) {
         let first = self.next_server.fetch_add(1, Ordering::Relaxed);
         let access = &self.settings.access;
-        let mut calls = match Calls::new(access, BODY_BYTES_MAX, first) {
-            Ok(calls) => calls,
-            Err(reason) => return catalogue.fail(&name, &reason),
-        };
+        let mut calls = Calls::new(access, BODY_BYTES_MAX, first);
         let nacos = Arc::clone(&self);
         read_on(catalogue, name, access.fetch_interval, async move |name| {
             let _turn = nacos.polls.acquire().await.map_err(|error| error.to_string())?;
@@ -148,7 +152,8 @@ impl Nacos {
         let answer = answer.map_err(|reason| format!("login at {reason}"))?;
         let login: Login = serde_json::from_slice(&answer.body)
             .map_err(|_| "the answer to the login has no accessToken".to_owned())?;
-        let lifetime = Duration::from_secs(login.token_ttl).saturating_sub(TOKEN_RESERVE);
+        let lifetime = Duration::from_secs(login.token_ttl).min(TOKEN_TIME_MAX);
+        let lifetime = lifetime.saturating_sub(TOKEN_RESERVE);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.insert(server, (login.access_token.clone(), Instant::now() + lifetime));
         Ok(Some(login.access_token))
@@ -196,7 +201,7 @@ struct Login {
 
 #[derive(Debug, Deserialize)]
 struct List {
-    #[serde(default)]
+    /// Required, because a document without it is not a list; an unknown service has an empty one.
     hosts: Vec<Host>,
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::LocalSet;
-use tollhouse_config::bootstrap::DiscoveryRegistries;
+use tollhouse_config::bootstrap::{DiscoveryRegistries, RegistryServers};
 use tollhouse_upstream::UpstreamState;
 
 use self::catalogue::Catalogue;
@@ -32,6 +32,9 @@ pub trait Protocol: Send + Sync + 'static {
     fn open(registries: &DiscoveryRegistries) -> Option<Self>
     where
         Self: Sized;
+
+    /// Returns the servers of the registry.
+    fn access(&self) -> &RegistryServers;
 
     /// Reads the services of upstreams into the catalogue until the future is dropped.
     fn run(self: Arc<Self>, catalogue: Arc<Catalogue>) -> impl Future<Output = ()>;
@@ -54,9 +57,10 @@ impl<P> std::fmt::Debug for RemoteSource<P> {
 
 impl<P: Protocol> NodeSource for RemoteSource<P> {
     fn open(settings: &SourceSettings<'_>) -> Self {
-        let reach = Reach::new(settings.bootstrap, Arc::clone(settings.bound));
-        let nodes = Arc::new(ServiceNodes::within(reach));
         let protocol = P::open(&settings.bootstrap.discovery);
+        let servers = protocol.as_ref().map_or(&[][..], |protocol| &protocol.access().servers);
+        let reach = Reach::of_servers(settings.bootstrap, Arc::clone(settings.bound), servers);
+        let nodes = Arc::new(ServiceNodes::within(reach));
         let registry = protocol.map(|protocol| (Arc::new(protocol), Arc::<Catalogue>::default()));
         if let Some((_, catalogue)) = &registry {
             nodes.connect(Arc::<Catalogue>::clone(catalogue));

@@ -1,10 +1,12 @@
 //! The source over a played Consul, which answers in the documented form and lets queries wait.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::discovery::remote::test_server::{
-    PlayedRegistry, nodes, source, until_nodes, until_ready, until_report, upstream,
+    PlayedRegistry, Waiting, nodes, source, until_nodes, until_ready, until_report, upstream,
 };
 use crate::discovery::{NodeSource, SourceState};
 
@@ -76,6 +78,7 @@ async fn a_server_that_fails_keeps_the_last_nodes_and_recovers() {
         let report = until_report(&source, |report| report.state == SourceState::Stale).await;
         let reason = report.reason.expect("a reason");
         assert!(reason.contains("Consul cannot be read") && !reason.contains("hush"), "{reason}");
+        assert_eq!(reason.matches("http://").count(), 1, "{reason}");
         assert_eq!(nodes(&state), ["10.0.0.1:80 20"], "{status}");
         registry.set(ORDERS, &json!([entry("10.0.0.1", 80, "passing")]));
         until_report(&source, |report| report.state == SourceState::Serving).await;
@@ -137,4 +140,66 @@ async fn skipped_services_and_metadata_that_differs_give_no_nodes() {
         source.follow(&state);
         until_report(&source, |report| report.state == expected).await;
     }
+}
+
+#[tokio::test]
+async fn the_next_server_is_asked_if_an_answer_is_unusable() {
+    let (broken, good) = (PlayedRegistry::start().await, PlayedRegistry::start().await);
+    broken.set(ORDERS, &json!({"not": "a list"}));
+    good.set(ORDERS, &json!([entry("10.0.0.1", 80, "passing")]));
+    let servers = json!({"servers": [broken.url(), good.url()]});
+    let source = source::<Consul>(&settings(&good, servers));
+    let state = upstream(&orders());
+    source.follow(&state);
+    until_nodes(&state, &["10.0.0.1:80 20"]).await;
+    good.set(ORDERS, &json!([entry("10.0.0.2", 80, "passing")]));
+    until_nodes(&state, &["10.0.0.2:80 20"]).await;
+    assert_eq!(broken.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn ca_certificates_may_appear_later() {
+    let registry = PlayedRegistry::start().await;
+    registry.set(ORDERS, &json!([entry("10.0.0.1", 80, "passing")]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let ca = folder.path().join("ca.pem");
+    let source = source::<Consul>(&settings(&registry, json!({"ca": ca})));
+    let state = upstream(&orders());
+    source.follow(&state);
+    let report = until_report(&source, |report| report.state == SourceState::Failed).await;
+    assert!(report.reason.expect("a reason").contains("ca.pem"));
+    let key = rcgen::generate_simple_self_signed(["ca.example".to_owned()]).expect("a certificate");
+    std::fs::write(&ca, key.cert.pem()).expect("written");
+    until_nodes(&state, &["10.0.0.1:80 20"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_lets_no_query_wait_is_polled() {
+    let registry = PlayedRegistry::start().await;
+    registry.set_waiting(Waiting::AnsweredAtOnce);
+    registry.set(ORDERS, &json!([entry("10.0.0.1", 80, "passing")]));
+    let source = source::<Consul>(&settings(&registry, json!({})));
+    let state = upstream(&orders());
+    source.follow(&state);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Four at once, and then one each second.
+    let calls = registry.seen().len();
+    assert!((1..=7).contains(&calls), "{calls}");
+    registry.set(ORDERS, &json!([entry("10.0.0.2", 80, "passing")]));
+    until_nodes(&state, &["10.0.0.2:80 20"]).await;
+}
+
+#[tokio::test]
+async fn local_nodes_of_servers_elsewhere_do_not_serve() {
+    let registry = PlayedRegistry::start().await;
+    let instances = ["127.0.0.1", "169.254.169.254", "10.0.0.1"];
+    registry.set(ORDERS, &json!(instances.map(|host| entry(host, 8080, "passing"))));
+    // The second server is not asked, because the first one answers.
+    let servers = json!({"servers": [registry.url(), "http://10.255.255.1:8500"]});
+    let source = source::<Consul>(&settings(&registry, servers));
+    let state = upstream(&orders());
+    source.follow(&state);
+    until_nodes(&state, &["10.0.0.1:8080 20"]).await;
+    let report = until_report(&source, |report| report.instances.total == 3).await;
+    assert_eq!(report.instances.forbidden, 2);
 }

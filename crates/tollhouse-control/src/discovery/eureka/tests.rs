@@ -65,7 +65,12 @@ async fn nodes_are_the_instances_that_are_up() {
     // A list of one item is written as the item by some servers.
     registry.set(APPS, &apps(&instance("10.0.0.8", "UP", json!({}))));
     until_nodes(&state, &["10.0.0.8:8080 100"]).await;
-    registry.set(APPS, &json!({"applications": {"application": []}}));
+    // A document that is not a list, and comes with status 200.
+    registry.set(APPS, &json!({"applications": {"error": "starting"}}));
+    until_report(&source, |report| report.state == SourceState::Stale).await;
+    assert_eq!(nodes(&state), ["10.0.0.8:8080 100"]);
+    let empty = json!({"versions__delta": "1", "apps__hashcode": "", "application": []});
+    registry.set(APPS, &json!({ "applications": empty }));
     until_nodes(&state, &[]).await;
     until_report(&source, |report| report.state == SourceState::Missing).await;
 }

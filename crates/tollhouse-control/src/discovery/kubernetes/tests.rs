@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::discovery::remote::test_server::{
-    PlayedRegistry, nodes, source, until_nodes, until_report, upstream,
+    PlayedRegistry, Waiting, nodes, source, until_nodes, until_report, upstream,
 };
 use crate::discovery::{NodeSource, SourceState};
 
@@ -84,9 +84,12 @@ async fn a_failing_server_and_a_wrong_port_keep_the_last_nodes() {
     source.follow(&state);
     until_nodes(&state, &["10.0.0.1:8080 50"]).await;
     let other = list(&json!([slice(&json!(["10.0.0.1"]), &json!({"ready": true}), 8090)]));
-    for (status, body, expected) in
-        [(403, good.clone(), "status 403"), (200, other, "metrics (9090), http (8090)")]
-    {
+    let status = json!({"kind": "Status", "status": "Failure", "message": "etcd is away"});
+    for (status, body, expected) in [
+        (403, good.clone(), "status 403"),
+        (200, other, "metrics (9090), http (8090)"),
+        (200, status, "missing field `items`"),
+    ] {
         registry.set_status(SLICES, status, &body);
         let report = until_report(&source, |report| report.state == SourceState::Stale).await;
         let reason = report.reason.expect("a reason");
@@ -95,7 +98,54 @@ async fn a_failing_server_and_a_wrong_port_keep_the_last_nodes() {
         registry.set(SLICES, &good);
         until_report(&source, |report| report.state == SourceState::Serving).await;
     }
-    registry.set(SLICES, &list(&json!([])));
+    registry.set(SLICES, &list(&json!(null)));
     until_nodes(&state, &[]).await;
     until_report(&source, |report| report.state == SourceState::Missing).await;
+}
+
+#[tokio::test]
+async fn slices_are_polled_without_a_failure_while_watches_are_refused() {
+    let registry = PlayedRegistry::start().await;
+    registry.set_waiting(Waiting::Refused);
+    let source = source::<Kubernetes>(&settings(&registry, json!({"token": "hush"})));
+    let state = upstream(&orders("8080"));
+    let began = Instant::now();
+    for (address, expected) in [("10.0.0.1", "10.0.0.1:8080 50"), ("10.0.0.2", "10.0.0.2:8080 50")]
+    {
+        registry.set(SLICES, &list(&json!([slice(&json!([address]), &json!({}), 8080)])));
+        source.follow(&state);
+        until_nodes(&state, &[expected]).await;
+        let end = Instant::now() + Duration::from_millis(1500);
+        while Instant::now() < end {
+            let report = until_report(&source, |_| true).await;
+            assert_eq!(report.state, SourceState::Serving, "{:?}", report.reason);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // A watch and a list each second.
+    let (calls, seconds) = (registry.seen().len(), began.elapsed().as_secs_f64());
+    assert!((calls as f64) < 2.0 * seconds + 4.0, "{calls} in {seconds}");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_watches_at_once_is_polled() {
+    let registry = PlayedRegistry::start().await;
+    registry.set_waiting(Waiting::AnsweredAtOnce);
+    let mut orders_slice = slice(&json!(["10.0.0.1"]), &json!({}), 8080);
+    orders_slice["metadata"]["resourceVersion"] = json!("7");
+    registry.set(SLICES, &list(&json!([orders_slice])));
+    let source = source::<Kubernetes>(&settings(&registry, json!({"token": "hush"})));
+    let state = upstream(&orders("8080"));
+    let began = Instant::now();
+    source.follow(&state);
+    // Other objects of the cluster change, and with them the version of the list.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        registry.set(SLICES, &list(&json!([orders_slice])));
+    }
+    // Three pairs of a watch and a list, and then one each second.
+    let (calls, seconds) = (registry.seen().len(), began.elapsed().as_secs_f64());
+    assert!(calls > 0 && (calls as f64) < 2.0 * seconds + 9.0, "{calls} in {seconds}");
+    registry.set(SLICES, &list(&json!([slice(&json!(["10.0.0.2"]), &json!({}), 8080)])));
+    until_nodes(&state, &["10.0.0.2:8080 50"]).await;
 }

@@ -62,6 +62,13 @@ async fn nodes_are_the_healthy_and_enabled_hosts_of_a_service() {
     let report = until_report(&source, |report| report.state == SourceState::Stale).await;
     assert!(report.reason.expect("a reason").contains("status 500"));
     assert_eq!(nodes(&state).len(), 2, "the last nodes stay");
+    // A document that is not a list, and comes with status 200.
+    registry.set(LIST, &list(json!([host("10.0.0.1", 80, 1.0, (true, true))])));
+    until_nodes(&state, &["10.0.0.1:80 1"]).await;
+    registry.set(LIST, &json!({"code": 30000, "message": "server is starting", "data": null}));
+    let report = until_report(&source, |report| report.state == SourceState::Stale).await;
+    assert!(report.reason.expect("a reason").contains("missing field `hosts`"));
+    assert_eq!(nodes(&state), ["10.0.0.1:80 1"]);
     // An empty list is an answer, unlike a failure.
     registry.set(LIST, &list(json!([])));
     until_nodes(&state, &[]).await;
@@ -116,4 +123,18 @@ async fn requests_are_signed_with_a_secret_key() {
     let expected = STANDARD.encode(hmac::sign(&key, data.as_bytes()));
     assert_eq!((value("ak"), value("signature")), ("ak".to_owned(), expected));
     assert!(!line.contains("hush"), "{line}");
+}
+
+#[tokio::test]
+async fn a_token_of_any_lifetime_is_taken() {
+    for lifetime in [0, u64::MAX] {
+        let registry = PlayedRegistry::start().await;
+        registry.set(LOGIN, &json!({"accessToken": "t", "tokenTtl": lifetime}));
+        registry.set(LIST, &list(json!([host("10.0.0.1", 80, 1.0, (true, true))])));
+        let url = format!("http://me:secret@{}", registry.address);
+        let source = source::<Nacos>(&settings(&url, json!({})));
+        let state = upstream(&orders(json!({})));
+        source.follow(&state);
+        until_nodes(&state, &["10.0.0.1:80 1"]).await;
+    }
 }

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tollhouse_config::bootstrap::ConsulRegistry;
 
 use super::catalogue::{Catalogue, RemoteInstance, ServiceName};
-use super::each::{Read, read_on};
+use super::each::{EarlyAnswers, Read, read_on};
 use super::http::{Answer, Basic, Call, Calls};
 
 /// Number of services up to which each has a blocking query. An agent admits 200 connections of a
@@ -24,7 +24,8 @@ const POLLS_MAX: usize = 8;
 /// Largest answer about a service, in bytes: some thousands of instances.
 const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// Pause after an answer to a blocking query, so that a service that keeps changing costs little.
+/// Pause after an answer to a blocking query: a service that keeps changing is read ten times a
+/// second at most. After early answers without a change there is the pause of polls.
 const REST: Duration = Duration::from_millis(100);
 
 /// Header with the index of an answer, which the next blocking query sends back.
@@ -66,6 +67,14 @@ impl Agents {
     }
 }
 
+/// Place in the answers of the current server.
+#[derive(Debug, Default)]
+struct Position {
+    /// Index of the last answer; 0 asks without waiting.
+    index: u64,
+    early: EarlyAnswers,
+}
+
 /// Reads a service over and over.
 pub(crate) async fn follow<Q: Questions>(
     questions: Arc<Q>,
@@ -75,14 +84,11 @@ pub(crate) async fn follow<Q: Questions>(
     let agents = questions.agents();
     let first = agents.next_server.fetch_add(1, Ordering::Relaxed);
     let access = &agents.settings.access;
-    let mut calls = match Calls::new(access, BODY_BYTES_MAX, first) {
-        Ok(calls) => calls,
-        Err(reason) => return catalogue.fail(&name, &reason),
-    };
+    let mut calls = Calls::new(access, BODY_BYTES_MAX, first);
     let (asked, known) = (Arc::clone(&questions), Arc::clone(&catalogue));
-    let mut index = 0;
+    let mut position = Position::default();
     read_on(catalogue, name, access.fetch_interval, async move |name| {
-        read(&*asked, &known, &mut calls, &mut index, name).await
+        read(&*asked, &known, &mut calls, &mut position, name).await
     })
     .await;
 }
@@ -91,7 +97,7 @@ async fn read<Q: Questions>(
     questions: &Q,
     catalogue: &Catalogue,
     calls: &mut Calls,
-    index: &mut u64,
+    position: &mut Position,
     name: &ServiceName,
 ) -> Result<Read, String> {
     let Agents { settings, polls, .. } = questions.agents();
@@ -106,11 +112,18 @@ async fn read<Q: Questions>(
     };
     let read = async |calls: &mut Calls| {
         let none_header = questions.is_404_an_answer().then_some(INDEX_HEADER);
-        let question = Question { target: &target, index: *index, wait, none_header };
+        let (index, began) = (position.index, Instant::now());
+        let question = Question { target: &target, index, wait, none_header };
         let answer = call(settings, calls, question).await;
+        let answer = answer.and_then(|answer| {
+            let instances = questions.instances(&answer.body)?;
+            Ok((instances, index_of(&answer)))
+        });
         // The next server has another index.
-        let answer = answer.inspect_err(|_| *index = 0)?;
-        Ok((questions.instances(&answer.body)?, index_of(&answer)))
+        let (instances, next) = answer.inspect_err(|_| position.index = 0)?;
+        let has_waited = wait.is_some() && index > 0;
+        position.early.note(began.elapsed(), !has_waited || next != index);
+        Ok((instances, next))
     };
     let (instances, next) = calls.try_each(read).await?;
     if wait.is_none() {
@@ -118,8 +131,9 @@ async fn read<Q: Questions>(
         calls.close();
     }
     // An index that goes back is that of another or a restored server.
-    *index = if next < *index { 0 } else { next };
-    let pause = if wait.is_some() && next > 0 { REST } else { fetch_interval };
+    position.index = if next < position.index { 0 } else { next };
+    let may_wait = wait.is_some() && next > 0 && !position.early.are_many();
+    let pause = if may_wait { REST } else { fetch_interval };
     Ok(Read { instances, pause })
 }
 

@@ -24,10 +24,13 @@ pub(crate) fn escaped(text: &str) -> String {
 /// Calls to the servers of a registry, over one connection that is kept between them. After a
 /// failure, the next server is called.
 pub(crate) struct Calls {
-    servers: Vec<RegistryServer>,
-    client: Client,
-    timeout: Duration,
+    access: RegistryServers,
+    body_bytes_max: usize,
+    /// `None` until the CA certificates could be read.
+    client: Option<Client>,
     current: usize,
+    /// Number of calls that failed; it wraps around.
+    failures: usize,
     session: Option<Session>,
 }
 
@@ -63,32 +66,42 @@ impl<'c> Call<'c> {
 }
 
 impl Calls {
-    /// Starts with the server of the number `first`, counted round, so that callers spread.
-    ///
-    /// # Errors
-    /// If the CA certificates cannot be read.
-    pub(crate) fn new(
-        access: &RegistryServers,
-        body_bytes_max: usize,
-        first: usize,
-    ) -> Result<Self, String> {
-        let RegistryServers { servers, timeout, ca, .. } = access;
-        let client = Client::new(Limits { time_max: *timeout, body_bytes_max });
-        let client = match ca {
-            Some(path) => client.trusting(Some(path)).map_err(|error| error.to_string())?,
-            None => client,
+    /// Starts with the server of the number `first`, counted round, so that callers spread. Nothing
+    /// is read before the first call.
+    pub(crate) fn new(access: &RegistryServers, body_bytes_max: usize, first: usize) -> Self {
+        let (access, current) = (access.clone(), first % access.servers.len().max(1));
+        Self { access, body_bytes_max, client: None, current, failures: 0, session: None }
+    }
+
+    /// Returns the client. CA certificates that cannot be read fail only this call, because their
+    /// file may appear later.
+    fn client(&mut self) -> Result<Client, String> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let limits = Limits { time_max: self.access.timeout, body_bytes_max: self.body_bytes_max };
+        let client = match &self.access.ca {
+            Some(path) => {
+                let client = Client::new(limits).trusting(Some(path));
+                client.map_err(|error| error.to_string())?
+            }
+            None => Client::new(limits),
         };
-        let current = first % servers.len().max(1);
-        Ok(Self { servers: servers.clone(), client, timeout: *timeout, current, session: None })
+        Ok(self.client.insert(client).clone())
+    }
+
+    fn current(&self) -> Option<&RegistryServer> {
+        self.access.servers.get(self.current)
     }
 
     /// Returns `user` and `password` of the current server.
     pub(crate) fn credentials(&self) -> Option<(&str, &str)> {
-        let credentials = self.servers.get(self.current)?.credentials.as_ref()?;
+        let credentials = self.current()?.credentials.as_ref()?;
         credentials.expose().split_once(':')
     }
 
-    /// Makes an attempt with each server, beginning with the current one, until one succeeds.
+    /// Makes an attempt with each server, beginning with the current one, until one succeeds. An
+    /// attempt fails if it has no answer, or cannot use its answer.
     ///
     /// # Errors
     /// The reason of the last failure.
@@ -97,11 +110,14 @@ impl Calls {
         mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, String>,
     ) -> Result<T, String> {
         let mut failure = "no server is configured".to_owned();
-        for _ in 0..self.servers.len() {
-            match attempt(self).await {
+        for _ in 0..self.access.servers.len() {
+            let failures = self.failures;
+            failure = match attempt(self).await {
                 Ok(result) => return Ok(result),
-                Err(reason) => failure = reason,
-            }
+                Err(reason) if self.failures == failures => self.failed(&reason),
+                // A failed call has gone on to the next server.
+                Err(reason) => reason,
+            };
         }
         Err(failure)
     }
@@ -152,14 +168,15 @@ impl Calls {
 
     /// Notes the failure of a call, and returns it with the server's address.
     fn failed(&mut self, reason: &str) -> String {
-        let url = self.servers.get(self.current).map_or("", |server| &server.url).to_owned();
+        let url = self.current().map_or("", |server| &server.url).to_owned();
         self.session = None;
-        self.current = (self.current + 1) % self.servers.len().max(1);
+        self.current = (self.current + 1) % self.access.servers.len().max(1);
+        self.failures = self.failures.wrapping_add(1);
         format!("{url}: {reason}")
     }
 
     async fn try_send(&mut self, call: Call<'_>, basic: Basic) -> Result<Answer, String> {
-        let time_max = self.timeout + call.wait;
+        let time_max = self.access.timeout + call.wait;
         let none_header = call.none_header;
         let (session, request) = self.prepare(call, basic)?;
         let response = session.send_within(time_max, request).await;
@@ -181,7 +198,8 @@ impl Calls {
         call: Call<'_>,
         basic: Basic,
     ) -> Result<(&mut Session, Request<Bytes>), String> {
-        let server = self.servers.get(self.current).ok_or("no server is configured")?;
+        let client = self.client()?;
+        let server = self.access.servers.get(self.current).ok_or("no server is configured")?;
         let url = format!("{}{}", server.url, call.target);
         let mut request = Request::builder()
             .method(call.method)
@@ -206,7 +224,7 @@ impl Calls {
             none => {
                 let address: Server =
                     server.url.parse().map_err(|_| "invalid address".to_owned())?;
-                none.insert(Session::new(self.client.clone(), address))
+                none.insert(Session::new(client, address))
             }
         };
         Ok((session, request))

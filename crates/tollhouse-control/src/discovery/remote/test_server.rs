@@ -29,7 +29,17 @@ pub(crate) struct Answers {
     bodies: Mutex<BTreeMap<String, (u16, String)>>,
     /// Index of Consul, which counts the changes.
     index: watch::Sender<u64>,
+    waiting: Mutex<Waiting>,
     seen: Mutex<Vec<SeenRequest>>,
+}
+
+/// Treatment of queries that wait for a change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    #[default]
+    UntilChanged,
+    AnsweredAtOnce,
+    Refused,
 }
 
 /// A server that ends with the test's runtime.
@@ -65,6 +75,10 @@ impl PlayedRegistry {
         self.answers.index.send_modify(|index| *index += 1);
     }
 
+    pub(crate) fn set_waiting(&self, waiting: Waiting) {
+        *self.answers.waiting.lock().expect("not poisoned") = waiting;
+    }
+
     pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         self.answers.seen.lock().expect("not poisoned").clone()
     }
@@ -81,8 +95,15 @@ async fn answer(State(answers): State<Arc<Answers>>, request: Request) -> Respon
     let known = known.and_then(|(_, rest)| rest.split('&').next());
     let known: Option<u64> = known.and_then(|index| index.parse().ok());
     let mut index = answers.index.subscribe();
-    if let Some(known) = known {
-        let _ = index.wait_for(|index| *index != known).await;
+    let waiting = *answers.waiting.lock().expect("not poisoned");
+    match (known, waiting) {
+        (None, _) | (_, Waiting::AnsweredAtOnce) => {}
+        (Some(known), Waiting::UntilChanged) => {
+            let _ = index.wait_for(|index| *index != known).await;
+        }
+        (Some(_), Waiting::Refused) => {
+            return Response::builder().status(403).body(Body::empty()).expect("a response");
+        }
     }
     let bodies = answers.bodies.lock().expect("not poisoned");
     let found = bodies.get(request.uri().path()).cloned();

@@ -1,12 +1,15 @@
 //! Limits on the addresses of registry instances. Any client of the registry names hosts and ports,
 //! and routes send the requests of strangers there. Listeners for operators are never allowed,
 //! because they trust this machine. Other addresses of this machine are allowed only while all
-//! clients of the registry run on it.
+//! clients of the registry run on it: the registry of this process listens on loopback only, or all
+//! servers of another one have loopback addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::RegistryServer;
+use tollhouse_web::client::Server;
 
 use crate::console::bound::BoundAddresses;
 
@@ -35,11 +38,27 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// Limits for the settings of this process.
+    /// Limits for instances of the registry of this process.
     pub fn new(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>) -> Self {
         let listen = &bootstrap.listen;
         let mut registry = listen.registry_grpc.iter().chain(&listen.registry_http);
         let is_private = registry.all(|address| address.ip().is_loopback());
+        Self::with(bootstrap, bound, is_private)
+    }
+
+    /// Limits for instances of a registry outside of this process, by the addresses of its servers.
+    pub fn of_servers(
+        bootstrap: &Bootstrap,
+        bound: Arc<BoundAddresses>,
+        servers: &[RegistryServer],
+    ) -> Self {
+        let is_private = !servers.is_empty() && servers.iter().all(is_loopback_server);
+        Self::with(bootstrap, bound, is_private)
+    }
+
+    /// `is_private` tells whether all clients of the registry run on this machine.
+    fn with(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>, is_private: bool) -> Self {
+        let listen = &bootstrap.listen;
         let local = match is_private || bootstrap.registry.local_instances {
             true => LocalInstances::Allowed,
             false => LocalInstances::Refused,
@@ -79,6 +98,15 @@ impl Reach {
         let bound = self.bound.for_operators().into_iter();
         let configured = self.configured.iter().copied();
         configured.chain(bound).filter(move |own| own.port() == port)
+    }
+}
+
+/// Whether the address of a server is a loopback one; other names are not resolved.
+fn is_loopback_server(server: &RegistryServer) -> bool {
+    let Ok(Server { host, .. }) = server.url.parse() else { return false };
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => is_local_name(&host),
     }
 }
 
@@ -193,5 +221,44 @@ mod tests {
             let loaded = Bootstrap::parse(Some(&text), &|_: &str| None, &[]).expect("it is good");
             assert_eq!(Reach::new(&loaded.bootstrap, Arc::default()).local, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_registry_elsewhere_names_no_local_addresses_unless_they_are_allowed() {
+        for (servers, switch, expected) in [
+            ("[]", "false", LocalInstances::Refused),
+            ("['http://10.0.0.1:8500']", "false", LocalInstances::Refused),
+            ("['http://10.0.0.1:8500']", "true", LocalInstances::Allowed),
+            (
+                "['http://127.0.0.1:8500', 'https://consul.example']",
+                "false",
+                LocalInstances::Refused,
+            ),
+            ("['http://169.254.1.1:8500']", "false", LocalInstances::Refused),
+            ("['http://127.0.0.1:8500', 'http://[::1]:8500']", "false", LocalInstances::Allowed),
+            ("['https://localhost:8501']", "false", LocalInstances::Allowed),
+        ] {
+            let text = format!(
+                "registry: {{local_instances: {switch}}}\n\
+                 discovery: {{consul: {{servers: {servers}}}}}"
+            );
+            let servers = match servers {
+                "[]" => Vec::new(),
+                _ => consul_servers(&text),
+            };
+            let text = format!("registry: {{local_instances: {switch}}}");
+            let loaded = Bootstrap::parse(Some(&text), &|_: &str| None, &[]).expect("it is good");
+            let reach = Reach::of_servers(&loaded.bootstrap, Arc::default(), &servers);
+            assert_eq!(reach.local, expected, "{servers:?}");
+            let is_refused = expected == LocalInstances::Refused;
+            for host in ["127.0.0.1", "169.254.169.254"] {
+                assert_eq!(reach.forbids(host, 8080), is_refused, "{host}");
+            }
+        }
+    }
+
+    fn consul_servers(text: &str) -> Vec<RegistryServer> {
+        let loaded = Bootstrap::parse(Some(text), &|_: &str| None, &[]).expect("it is good");
+        loaded.bootstrap.discovery.consul.expect("a registry").access.servers
     }
 }

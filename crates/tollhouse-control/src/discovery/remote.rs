@@ -59,7 +59,7 @@ impl<P: Protocol> NodeSource for RemoteSource<P> {
     fn open(settings: &SourceSettings<'_>) -> Self {
         let protocol = P::open(&settings.bootstrap.discovery);
         let servers = protocol.as_ref().map_or(&[][..], |protocol| &protocol.access().servers);
-        let reach = Reach::of_servers(settings.bootstrap, Arc::clone(settings.bound), servers);
+        let reach = Reach::from_servers(settings.bootstrap, Arc::clone(settings.bound), servers);
         let nodes = Arc::new(ServiceNodes::within(reach));
         let registry = protocol.map(|protocol| (Arc::new(protocol), Arc::<Catalogue>::default()));
         if let Some((_, catalogue)) = &registry {

@@ -109,26 +109,18 @@ async fn slices_are_polled_without_a_failure_while_watches_are_refused() {
     registry.set_waiting(Waiting::Refused);
     let source = source::<Kubernetes>(&settings(&registry, json!({"token": "hush"})));
     let state = upstream(&orders("8080"));
-    let began = Instant::now();
     for (address, expected) in [("10.0.0.1", "10.0.0.1:8080 50"), ("10.0.0.2", "10.0.0.2:8080 50")]
     {
         registry.set(SLICES, &list(&json!([slice(&json!([address]), &json!({}), 8080)])));
         source.follow(&state);
         until_nodes(&state, &[expected]).await;
-        let end = Instant::now() + Duration::from_millis(1500);
-        while Instant::now() < end {
-            let report = until_report(&source, |_| true).await;
-            assert_eq!(report.state, SourceState::Serving, "{:?}", report.reason);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let report = until_report(&source, |_| true).await;
+        assert_eq!(report.state, SourceState::Serving, "{:?}", report.reason);
     }
-    // A watch and a list each second.
-    let (calls, seconds) = (registry.seen().len(), began.elapsed().as_secs_f64());
-    assert!((calls as f64) < 2.0 * seconds + 4.0, "{calls} in {seconds}");
 }
 
 #[tokio::test]
-async fn a_server_that_ends_watches_at_once_is_polled() {
+async fn changes_arrive_from_a_server_that_ends_watches_at_once() {
     let registry = PlayedRegistry::start().await;
     registry.set_waiting(Waiting::AnsweredAtOnce);
     let mut orders_slice = slice(&json!(["10.0.0.1"]), &json!({}), 8080);
@@ -136,16 +128,10 @@ async fn a_server_that_ends_watches_at_once_is_polled() {
     registry.set(SLICES, &list(&json!([orders_slice])));
     let source = source::<Kubernetes>(&settings(&registry, json!({"token": "hush"})));
     let state = upstream(&orders("8080"));
-    let began = Instant::now();
     source.follow(&state);
-    // Other objects of the cluster change, and with them the version of the list.
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        registry.set(SLICES, &list(&json!([orders_slice])));
-    }
-    // Three pairs of a watch and a list, and then one each second.
-    let (calls, seconds) = (registry.seen().len(), began.elapsed().as_secs_f64());
-    assert!(calls > 0 && (calls as f64) < 2.0 * seconds + 9.0, "{calls} in {seconds}");
+    until_nodes(&state, &["10.0.0.1:8080 50"]).await;
+    // Another object of the cluster changes, and with it the version of the list.
+    registry.set(SLICES, &list(&json!([orders_slice])));
     registry.set(SLICES, &list(&json!([slice(&json!(["10.0.0.2"]), &json!({}), 8080)])));
     until_nodes(&state, &["10.0.0.2:8080 50"]).await;
 }

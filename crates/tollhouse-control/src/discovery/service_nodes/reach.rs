@@ -47,7 +47,7 @@ impl Reach {
     }
 
     /// Limits for instances of a registry outside of this process, by the addresses of its servers.
-    pub fn of_servers(
+    pub fn from_servers(
         bootstrap: &Bootstrap,
         bound: Arc<BoundAddresses>,
         servers: &[RegistryServer],
@@ -248,7 +248,7 @@ mod tests {
             };
             let text = format!("registry: {{local_instances: {switch}}}");
             let loaded = Bootstrap::parse(Some(&text), &|_: &str| None, &[]).expect("it is good");
-            let reach = Reach::of_servers(&loaded.bootstrap, Arc::default(), &servers);
+            let reach = Reach::from_servers(&loaded.bootstrap, Arc::default(), &servers);
             assert_eq!(reach.local, expected, "{servers:?}");
             let is_refused = expected == LocalInstances::Refused;
             for host in ["127.0.0.1", "169.254.169.254"] {

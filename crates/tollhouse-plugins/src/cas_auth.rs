@@ -229,7 +229,7 @@ impl Plugin for CasAuth {
                 let answer = self.come_back(cx, &ticket, &service).await;
                 Flow::from(answer.unwrap_or_else(|refusal| refusal).borrowed())
             }),
-            None => self.begin(cx, &service, id.is_some()).borrowed().into(),
+            None => self.begin(cx, &service, id.as_deref()).borrowed().into(),
         }
     }
 }
@@ -259,7 +259,7 @@ impl CasAuth {
         &self,
         cx: &RequestContext<'_>,
         service: &str,
-        has_old_session: bool,
+        old_session: Option<&[u8]>,
     ) -> Answer<'static> {
         let query = [("service", service.to_owned())];
         let address = with_query(&format!("{}/login", self.server), &query);
@@ -268,7 +268,8 @@ impl CasAuth {
         let sealed = self.jar.seal(REQUESTED, content.as_bytes());
         let terms = self.terms(cx, Some(LOGIN_AGE_S));
         let mut lines = sealed.and_then(|sealed| self.jar.set(REQUESTED, &sealed, terms, 0));
-        if has_old_session && let Some(lines) = &mut lines {
+        if old_session.is_some()
+            && let Some(lines) = &mut lines {
             lines.extend(self.removal(cx, &self.cookie_name));
         }
         match lines {

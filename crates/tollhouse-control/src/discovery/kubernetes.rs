@@ -123,7 +123,10 @@ impl Kubernetes {
         let (version, slices) = (list.metadata.resource_version.clone(), list.versions());
         if let Some(waited) = waited {
             let is_same = version == known || (slices.is_some() && slices == position.slices);
-            position.early.note(waited, !is_same);
+            match is_same {
+                true => position.early.note(waited),
+                false => position.early.clear(),
+            }
         }
         (position.version, position.slices) = (version, slices);
         let may_watch = may_watch && position.version.is_some() && !position.early.are_many();

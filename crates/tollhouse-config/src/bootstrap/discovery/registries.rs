@@ -105,7 +105,8 @@ fn agents(section: &mut Section<'_, '_>) -> ConsulRegistry {
     if wait_s.is_none() {
         section.refuse("timeout.wait", &format!("expected 1 to {WAIT_S_MAX} seconds"), "");
     }
-    let wait = section.flag("keepalive", true).then_some(Duration::from_secs(wait_s.unwrap_or(60)));
+    let wait =
+        section.is_on_by_default("keepalive").then_some(Duration::from_secs(wait_s.unwrap_or(60)));
     ConsulRegistry {
         access: section.servers(&DEFAULTS),
         token: section.secret("token"),

@@ -103,13 +103,13 @@ impl<'v, 'r> Section<'v, 'r> {
         }
     }
 
-    pub(super) fn flag(&mut self, key: &str, default: bool) -> bool {
+    pub(super) fn is_on_by_default(&mut self, key: &str) -> bool {
         match self.value(key) {
-            None => default,
+            None => true,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
                 self.refuse(key, "expected true or false", "");
-                default
+                true
             }
         }
     }

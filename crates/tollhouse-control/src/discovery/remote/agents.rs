@@ -122,7 +122,10 @@ async fn read<Q: Questions>(
         // The next server has another index.
         let (instances, next) = answer.inspect_err(|_| position.index = 0)?;
         let has_waited = wait.is_some() && index > 0;
-        position.early.note(began.elapsed(), !has_waited || next != index);
+        match has_waited && next == index {
+            true => position.early.note(began.elapsed()),
+            false => position.early.clear(),
+        }
         Ok((instances, next))
     };
     let (instances, next) = calls.try_each(read).await?;

@@ -98,10 +98,14 @@ pub(crate) struct Read {
 pub(crate) struct EarlyAnswers(u32);
 
 impl EarlyAnswers {
-    /// Counts an answer to a call that has waited for `waited`.
-    pub(crate) fn note(&mut self, waited: Duration, has_news: bool) {
-        let is_early = waited < WAIT_MIN && !has_news;
-        self.0 = if is_early { self.0.saturating_add(1) } else { 0 };
+    /// Counts an answer without news to a call that has waited for `waited`.
+    pub(crate) fn note(&mut self, waited: Duration) {
+        self.0 = if waited < WAIT_MIN { self.0.saturating_add(1) } else { 0 };
+    }
+
+    /// Begins anew after an answer with news.
+    pub(crate) fn clear(&mut self) {
+        self.0 = 0;
     }
 
     /// Whether there are so many that the service must be polled.
@@ -143,15 +147,15 @@ mod tests {
     #[test]
     fn early_answers_without_news_count_until_one_is_late_or_new() {
         let mut answers = EarlyAnswers::default();
-        let mut are_many = |waited, has_news| {
-            answers.note(waited, has_news);
-            answers.are_many()
-        };
         let early = Duration::from_millis(900);
-        for (waited, has_news) in [(early, true), (WAIT_MIN, false)] {
-            let seen = [(); 4].map(|()| are_many(early, false));
+        for end in [EarlyAnswers::clear, |answers: &mut EarlyAnswers| answers.note(WAIT_MIN)] {
+            let seen = [(); 4].map(|()| {
+                answers.note(early);
+                answers.are_many()
+            });
             assert_eq!(seen, [false, false, true, true]);
-            assert!(!are_many(waited, has_news));
+            end(&mut answers);
+            assert!(!answers.are_many());
         }
     }
 }

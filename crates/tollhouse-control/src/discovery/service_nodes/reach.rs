@@ -43,7 +43,9 @@ impl Reach {
         let listen = &bootstrap.listen;
         let mut registry = listen.registry_grpc.iter().chain(&listen.registry_http);
         let is_private = registry.all(|address| address.ip().is_loopback());
-        Self::with(bootstrap, bound, is_private)
+        // All clients of such a registry run on this machine.
+        let local = if is_private { LocalInstances::Allowed } else { LocalInstances::Refused };
+        Self::with(bootstrap, bound, local)
     }
 
     /// Limits for instances of a registry outside of this process, by the addresses of its servers.
@@ -53,16 +55,16 @@ impl Reach {
         servers: &[RegistryServer],
     ) -> Self {
         let is_private = !servers.is_empty() && servers.iter().all(is_loopback_server);
-        Self::with(bootstrap, bound, is_private)
+        // All clients of such a registry run on this machine.
+        let local = if is_private { LocalInstances::Allowed } else { LocalInstances::Refused };
+        Self::with(bootstrap, bound, local)
     }
 
-    /// `is_private` tells whether all clients of the registry run on this machine.
-    fn with(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>, is_private: bool) -> Self {
+    /// Creates the limits with the treatment of local instances that `registry.local_instances` widens.
+    fn with(bootstrap: &Bootstrap, bound: Arc<BoundAddresses>, local: LocalInstances) -> Self {
         let listen = &bootstrap.listen;
-        let local = match is_private || bootstrap.registry.local_instances {
-            true => LocalInstances::Allowed,
-            false => LocalInstances::Refused,
-        };
+        let local =
+            if bootstrap.registry.local_instances { LocalInstances::Allowed } else { local };
         let configured = [
             &listen.admin,
             &listen.control,

@@ -45,8 +45,8 @@ test('objects of every kind are opened and saved unedited without a write', asyn
   for (const [kind, objects] of Object.entries(all)) for (const [at, object] of objects.entries()) if (kind !== 'consumers') await gateway.call('DELETE', `/apisix/admin/${kind}/${String(object.id ?? `example-${at}`)}`)
 })
 
-/** Fields of plugins that stay text: JSON Schemas, which are documents of their own. */
-const TEXT = /^(request-validation \/(header|body)_schema|mocking \/response_schema)$/
+/** Fields of plugins that stay text: JSON Schemas, which are documents of their own, and values of any kind. */
+const TEXT = /^(request-validation \/(header|body)_schema|mocking \/response_schema|example-plugin \/t\/0)$/
 
 test('every field of every plugin has a form, but for a listed few', async ({ gateway }) => {
   const all = (await (await gateway.call('GET', '/apisix/admin/plugins?all=true')).json()) as Record<string, { schema: Schema; consumer_schema?: Schema; metadata_schema?: Schema }>

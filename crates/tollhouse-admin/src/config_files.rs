@@ -3,6 +3,8 @@
 //!
 //! Holders of configured keys may read all files, so that only users and groups are checked.
 
+use std::collections::BTreeSet;
+
 use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_model::secret::SecretRef;
@@ -10,32 +12,75 @@ use tollhouse_registry::State;
 use tollhouse_registry::identity::{Attempt, Principal, Resource, ResourceKind, Verdict};
 
 use crate::encrypt::Author;
+use crate::index::Contents;
+use crate::references::find_all;
 use crate::reply::Reply;
 
 /// Calls that return the content of a file. The right to one of them suffices.
 const READS: [&str; 2] = ["DiscoverConfigFile", "DescribeConfigFileRichInfo"];
 
+/// Refuses references to files that the author may not read, in a whole document.
+pub(crate) fn check_document(value: &Value, author: &Author<'_>) -> Result<(), Reply> {
+    check(references(value), author)
+}
+
 /// Refuses references to files that the author may not read, new or not: who changes an object may
-/// change where its secrets are sent.
-pub(crate) fn check_author(value: &Value, author: &Author<'_>) -> Result<(), Reply> {
+/// change where its secrets are sent. The secrets of the objects that it uses, and of those that use
+/// it, go the same way.
+pub(crate) fn check_object(path: &str, value: &Value, author: &Author<'_>) -> Result<(), Reply> {
+    check(references(value), author)?;
+    if author.person.is_none() {
+        return Ok(());
+    }
+    let files = files_beside(&author.index.contents(), path, value);
+    check(files.iter().map(|file| &**file), author)
+}
+
+/// Returns the references to files in the objects that use the object at `path`, and in those that it
+/// or one of these uses.
+fn files_beside(contents: &Contents, path: &str, value: &Value) -> BTreeSet<Box<str>> {
+    let mut users = BTreeSet::from([path]);
+    let mut waiting = vec![path];
+    while let Some(used) = waiting.pop() {
+        waiting.extend(contents.users_of(used).filter(|user| users.insert(user)));
+    }
+    users.remove(path);
+    let named = find_all(value);
+    let mut waiting: Vec<&str> = named.iter().map(|reference| &*reference.target).collect();
+    waiting.extend(users);
+    let (mut reached, mut files) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(object) = waiting.pop() {
+        let Some(facts) = contents.facts(object).filter(|_| reached.insert(object)) else {
+            continue;
+        };
+        files.extend(facts.files.iter().cloned());
+        waiting.extend(facts.references.iter().map(|(target, _)| &**target));
+    }
+    files
+}
+
+fn check<'f>(files: impl Iterator<Item = &'f str>, author: &Author<'_>) -> Result<(), Reply> {
     let Some((principal, registry)) = &author.person else { return Ok(()) };
-    let mut files = Vec::new();
-    collect(value, &mut files);
-    if files.is_empty() {
+    let mut files = files.peekable();
+    if files.peek().is_none() {
         return Ok(());
     }
     let state = registry.state();
-    let refused = files.into_iter().find(|(_, namespace, group)| {
-        !READS.iter().any(|function| may(&state, principal, function, [namespace, group]))
-    });
-    refused.map_or(Ok(()), |(reference, namespace, group)| {
+    for file in files {
+        let Some(SecretRef::File { namespace, group, .. }) = SecretRef::parse(file) else {
+            continue;
+        };
+        if READS.iter().any(|function| may(&state, principal, function, [&namespace, &group])) {
+            continue;
+        }
         let text = format!(
-            "no policy of this user allows to read files of the group {namespace}/{group}, which \"{reference}\" \
-             refers to: it takes {} on this group",
+            "no policy of this user allows to read files of the group {namespace}/{group}, which \"{file}\" \
+             in this object, or in one that it uses or that uses it, refers to: it takes {} on this group",
             READS.join(" or ")
         );
-        Err(Reply::refusal(StatusCode::FORBIDDEN, text))
-    })
+        return Err(Reply::refusal(StatusCode::FORBIDDEN, text));
+    }
+    Ok(())
 }
 
 fn may(state: &State, principal: &Principal, function: &str, group: [&str; 2]) -> bool {
@@ -49,17 +94,23 @@ fn may(state: &State, principal: &Principal, function: &str, group: [&str; 2]) -
     state.decide(principal, &attempt) == Verdict::Allowed
 }
 
-/// Collects the references to files with their namespaces and groups. Recursive; the depth is
-/// bounded (`limits::DEPTH_MAX`).
-fn collect(value: &Value, found: &mut Vec<(String, String, String)>) {
-    match value {
-        Value::String(text) => {
-            if let Some(SecretRef::File { namespace, group, .. }) = SecretRef::parse(text) {
-                found.push((text.clone(), namespace, group));
+/// Returns the references to files in a value.
+pub(crate) fn references(value: &Value) -> impl Iterator<Item = &str> {
+    // Iterative, because values may be nested deeper than the stack allows.
+    let mut waiting = vec![value];
+    std::iter::from_fn(move || {
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::String(text) => {
+                    if matches!(SecretRef::parse(text), Some(SecretRef::File { .. })) {
+                        return Some(text.as_str());
+                    }
+                }
+                Value::Array(items) => waiting.extend(items),
+                Value::Object(fields) => waiting.extend(fields.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
-        Value::Object(fields) => fields.values().for_each(|field| collect(field, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+        None
+    })
 }

@@ -13,8 +13,9 @@ use tollhouse_store::Entry;
 use crate::auth;
 use crate::call::Call;
 use crate::config_files;
-use crate::context::Parts;
-use crate::options::{Options, Role};
+use crate::context::{Admin, Parts};
+use crate::index::Index;
+use crate::options::Role;
 use crate::reply::Reply;
 use crate::scripts;
 use crate::session::KeyHolder;
@@ -96,18 +97,22 @@ pub(crate) struct Author<'a> {
     /// The user or group that calls, and the registry with its policies; `None` for callers whose
     /// rights follow from the role alone.
     pub(crate) person: Option<(Principal, &'a Registry)>,
+    /// All objects, whose secrets may go the same way as those of the written one.
+    pub(crate) index: &'a Index,
 }
 
 impl<'a> Author<'a> {
     /// Returns the author of a write by this call that replaces `before`.
-    pub(crate) fn new(options: &'a Options, call: &Call, before: Option<&'a Entry>) -> Self {
+    pub(crate) fn new(admin: &'a Admin, call: &Call, before: Option<&'a Entry>) -> Self {
+        let options = &admin.parts.options;
         let person = match (auth::holder(options, call), &options.people) {
             (Ok(Some(KeyHolder::Person(person))), Some(registry)) => {
                 Some((person.principal, registry))
             }
             _ => None,
         };
-        Self { role: auth::caller_role(options, call), before, person }
+        let role = auth::caller_role(options, call);
+        Self { role, before, person, index: &admin.index }
     }
 }
 
@@ -124,7 +129,7 @@ pub(crate) fn open_written(
     author: &Author<'_>,
     parts: &Parts,
 ) -> Result<(), Reply> {
-    check_author(value, author)?;
+    check_author(path, value, author)?;
     if let Some(text) = refused_value(path, value, author, parts) {
         return Err(Reply::bad(text));
     }
@@ -132,9 +137,9 @@ pub(crate) fn open_written(
 }
 
 /// Refuses scripts, and references to files, that the author may not write.
-pub(crate) fn check_author(value: &Value, author: &Author<'_>) -> Result<(), Reply> {
+pub(crate) fn check_author(path: &str, value: &Value, author: &Author<'_>) -> Result<(), Reply> {
     scripts::check_author(value, author)?;
-    config_files::check_author(value, author)
+    config_files::check_object(path, value, author)
 }
 
 /// Returns the reason why a sealed value in a written object is not accepted; `None` if all are.

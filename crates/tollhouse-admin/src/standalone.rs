@@ -18,15 +18,17 @@ use crate::auth;
 use crate::body::{self, RequestBody};
 use crate::call::Call;
 use crate::chronicle;
+use crate::config_files;
 use crate::context::Admin;
 use crate::crud::way_of;
 use crate::document::{CurrentDocument, DIGEST, Document};
-use crate::encrypt::{self, Author};
+use crate::encrypt::Author;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::object::Fields;
 use crate::options::Role;
 use crate::problems;
 use crate::reply::Reply;
+use crate::scripts;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
@@ -97,8 +99,9 @@ impl Request<'_> {
             return Ok(Reply::empty(StatusCode::NO_CONTENT));
         }
         let whole = Value::Object(fields);
-        let author = Author::new(&self.admin.parts.options, self.call, None);
-        encrypt::check_author(&whole, &author)?;
+        let author = Author::new(self.admin, self.call, None);
+        scripts::check_author(&whole, &author)?;
+        config_files::check_document(&whole, &author)?;
         let Value::Object(fields) = whole else { return Err(Reply::bad("not an object")) };
         if let Some(fault) = validate::check(self.admin, &fields, Extent::First).await.pop() {
             return Err(Reply::bad(fault.error));

@@ -67,8 +67,8 @@ pub(crate) enum Extent {
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     let document = read_document(call, body)?;
     // Faults may quote the contents of files.
-    let author = Author::new(&admin.parts.options, call, None);
-    document.values().try_for_each(|list| config_files::check_author(list, &author))?;
+    let author = Author::new(admin, call, None);
+    document.values().try_for_each(|list| config_files::check_document(list, &author))?;
     let faults = check(admin, &document, Extent::All).await;
     if faults.is_empty() {
         let warnings = warnings(admin, document).await?;

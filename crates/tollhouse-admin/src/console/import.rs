@@ -146,7 +146,7 @@ async fn refused_values(
         let Ok(mut value) = item.value() else { continue };
         let path = transfer::path_of(item.kind, &item.id);
         let before = admin.parts.store.get(&admin.key_of(&path)).await?;
-        let author = Author::new(&admin.parts.options, call, before.as_ref());
+        let author = Author::new(admin, call, before.as_ref());
         let opened = encrypt::open_written(&path, &mut value, &author, &admin.parts);
         let refused = opened.err().map(|refusal| refusal.error_text());
         problems.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));

@@ -47,7 +47,7 @@ pub(super) async fn answer(
     let username = value.get("username").and_then(Value::as_str).filter(|_| own);
     let path = format!("{}/{}", resource.name, username.unwrap_or(id));
     let before = admin.parts.store.get(&admin.key_of(&path)).await?;
-    let author = Author::new(&admin.parts.options, call, before.as_ref());
+    let author = Author::new(admin, call, before.as_ref());
     encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
     let contents = admin.index.contents();
     let references = ReferenceCheck::On;

@@ -83,7 +83,7 @@ pub(super) fn author<'a>(
     request: &Request<'_>,
     before: Option<&'a Entry>,
 ) -> Author<'a> {
-    Author::new(&admin.parts.options, request.call, before)
+    Author::new(admin, request.call, before)
 }
 
 /// Returns the value to store. Secrets are sealed; an unchanged secret keeps its sealed text.

@@ -145,7 +145,7 @@ fn restored(
     let Restored { path, stored, author } = previous;
     let mut value: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::check_author(&value, author)?;
+    encrypt::check_author(path, &value, author)?;
     encrypt::open_stored(path, &mut value, &admin.parts)?;
     super::checks::check_parent(admin, request)?;
     let guards = validate(admin, request.resource, path, &value)?;

@@ -60,7 +60,7 @@ async fn steps(admin: &Admin, call: &Call, change: &Change<'_>) -> Result<Vec<St
         if !is_as_left {
             changed.push(path.clone());
         }
-        let author = Author::new(&admin.parts.options, call, entry.as_ref());
+        let author = Author::new(admin, call, entry.as_ref());
         let after = before.get(&*path).map(|stored| restored(admin, &path, stored, &author));
         let after = after.transpose()?;
         steps.extend(Step::new(&path, entry, after));
@@ -85,7 +85,7 @@ fn restored(
 ) -> Result<NewObject, Reply> {
     let mut plain: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
-    encrypt::check_author(&plain, author)?;
+    encrypt::check_author(path, &plain, author)?;
     encrypt::open_stored(path, &mut plain, &admin.parts)?;
     Ok(NewObject { plain, stored: stored.to_owned() })
 }

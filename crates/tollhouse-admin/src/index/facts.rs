@@ -6,6 +6,7 @@ use tollhouse_model::encryption::{Keyring, Owner};
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::ObjectRef;
 
+use crate::config_files;
 use crate::object::Fields;
 use crate::references::{self, ReferenceKind};
 
@@ -22,6 +23,8 @@ pub(crate) type Identity = (Box<str>, Box<str>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
+    /// References to files of the configuration centre.
+    pub files: Box<[Box<str>]>,
     /// Paths of the referenced objects, each with the kind of reference.
     pub references: Box<[(Box<str>, ReferenceKind)]>,
     /// Values that no other object may have.
@@ -68,6 +71,7 @@ impl Facts {
         let is_rule = path.starts_with(GLOBAL_RULES);
         let names = plugins.into_iter().flat_map(Fields::keys).filter(|_| is_rule);
         let mut facts = Self {
+            files: config_files::references(&value).map(Box::from).collect(),
             references: named.into_iter().map(|one| (one.target.into(), one.place)).collect(),
             identities: match (plugins.filter(|_| is_owner), decorations) {
                 (Some(confs), _) => identities(path, confs, catalogue, ring),

@@ -222,6 +222,42 @@ async fn references_to_files_take_the_right_to_read_their_group() {
 }
 
 #[tokio::test]
+async fn files_of_objects_that_go_along_take_the_right_to_read_their_group() {
+    let registered = Registered::new().await;
+    create(&registered, "editor", &["DescribeGatewayObjects", "UpdateGatewayObjects"], &["*"])
+        .await;
+    let send = async |user: &str, path: &str, body: &Value| {
+        let mut call = request("PUT", path, body.to_string());
+        let key = if user == "key" { ADMIN.to_owned() } else { format!("token of {user}") };
+        call.headers_mut().insert("X-API-KEY", key.parse().expect("it is a value"));
+        registered.fixture.send(call).await.status
+    };
+    let secret = json!({"response-rewrite": {"headers": {"x": "$config://ns/g/f.yaml"}}});
+    let nodes = json!({"nodes": {"127.0.0.1:80": 1}});
+    let uses = |field: &str, id: &str| json!({"uri": "/a", field: id, "upstream": nodes});
+    assert!(send("key", "/plugin_configs/1", &json!({"plugins": secret})).await < 300);
+    assert!(send("key", "/plugin_configs/2", &json!({"plugins": {}})).await < 300);
+    assert!(send("key", "/services/1", &json!({"plugins": secret})).await < 300);
+    for id in ["1", "2"] {
+        assert!(send("key", &format!("/upstreams/{id}"), &nodes).await < 300);
+    }
+    let route = json!({"uri": "/b", "plugin_config_id": "1", "upstream_id": "1"});
+    assert!(send("key", "/routes/1", &route).await < 300);
+    for (path, object, is_allowed) in [
+        ("/routes/2", uses("plugin_config_id", "1"), false),
+        ("/routes/2", uses("service_id", "1"), false),
+        ("/routes/2", uses("plugin_config_id", "2"), true),
+        // Its nodes get what the route's other object adds.
+        ("/upstreams/1", nodes.clone(), false),
+        ("/upstreams/2", nodes.clone(), true),
+    ] {
+        let status = send("editor", path, &object).await;
+        assert_eq!(status == 403, !is_allowed, "{path} {object}: {status}");
+        assert!(send("key", path, &object).await < 300, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn people_see_changes_of_the_registry_only_if_they_may_do_everything() {
     let registered = Registered::new().await;
     create(&registered, "reader", &["DescribeGatewayObjects"], &["*"]).await;

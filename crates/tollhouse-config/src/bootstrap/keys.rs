@@ -375,7 +375,8 @@ keys! {
          `internal-service-protectthreshold`.";
     registry.local_instances: Switch,
         "Whether upstreams may use instances on loopback and link-local addresses. Always allowed \
-         while the registry listens on loopback only. An instance never leads to a listener for \
+         while the registry listens on loopback only, and for registries of `discovery` whose servers \
+         are all on loopback. An instance never leads to a listener for \
          operators or of the registry.";
     registry.locations: HostLocations,
         "Locations of hosts by network, for instances and SDKs that give none; the narrowest network decides.";

@@ -80,7 +80,12 @@ impl BodyFilter for Filters {
     }
 
     fn work_bytes(&self, input_bytes: usize, piece: Piece) -> usize {
-        if piece.is_last() { self.body.len() + input_bytes } else { 0 }
+        match self.encoding {
+            _ if !piece.is_last() => 0,
+            // A compressed body may be of any length.
+            Some(_) => usize::try_from(self.bytes_max).unwrap_or(usize::MAX),
+            None => self.body.len() + input_bytes,
+        }
     }
 
     fn failure(&self) -> Option<FilterFailure> {

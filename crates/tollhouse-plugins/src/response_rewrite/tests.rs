@@ -126,6 +126,16 @@ fn an_encoded_body_is_decoded_for_filters() {
 }
 
 #[test]
+fn an_encoded_body_counts_as_long_as_it_may_become() {
+    for (encoding, expected) in [(None, 100), (Some(Encoding::Gzip), 1 << 20)] {
+        let held = HeldBody::new(tollhouse_stdx::MemoryBudget::new(1_000));
+        let filter = Filters::new(Vec::new().into(), encoding, held, 1 << 20);
+        assert_eq!(filter.work_bytes(100, Piece::Last), expected);
+        assert_eq!(filter.work_bytes(100, Piece::Middle), 0);
+    }
+}
+
+#[test]
 fn a_body_that_filters_cannot_read_is_refused_and_none_of_it_shown() {
     let conf = json!({"filters": [{"regex": "hello", "replace": "bye"}], "max_resp_body_size": 11});
     for (lines, body, status) in [

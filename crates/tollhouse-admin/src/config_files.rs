@@ -13,7 +13,7 @@ use tollhouse_registry::identity::{Attempt, Principal, Resource, ResourceKind, V
 
 use crate::encrypt::Author;
 use crate::index::Contents;
-use crate::references::find_all;
+use crate::references::{files, find_all};
 use crate::reply::Reply;
 
 /// Calls that return the content of a file. The right to one of them suffices.
@@ -21,19 +21,19 @@ const READS: [&str; 2] = ["DiscoverConfigFile", "DescribeConfigFileRichInfo"];
 
 /// Refuses references to files that the author may not read, in a whole document.
 pub(crate) fn check_document(value: &Value, author: &Author<'_>) -> Result<(), Reply> {
-    check(references(value), author)
+    check(files(value), author)
 }
 
 /// Refuses references to files that the author may not read, new or not: who changes an object may
 /// change where its secrets are sent. The secrets of the objects that it uses, and of those that use
 /// it, go the same way.
 pub(crate) fn check_object(path: &str, value: &Value, author: &Author<'_>) -> Result<(), Reply> {
-    check(references(value), author)?;
+    check(files(value), author)?;
     if author.person.is_none() {
         return Ok(());
     }
-    let files = files_beside(&author.index.contents(), path, value);
-    check(files.iter().map(|file| &**file), author)
+    let beside = files_beside(&author.index.contents(), path, value);
+    check(beside.iter().map(|file| &**file), author)
 }
 
 /// Returns the references to files in the objects that use the object at `path`, and in those that it
@@ -92,25 +92,4 @@ fn may(state: &State, principal: &Principal, function: &str, group: [&str; 2]) -
     let resource = Resource { kind, id: &id, namespace, name, labels };
     let attempt = Attempt { function, resources: &[resource] };
     state.decide(principal, &attempt) == Verdict::Allowed
-}
-
-/// Returns the references to files in a value.
-pub(crate) fn references(value: &Value) -> impl Iterator<Item = &str> {
-    // Iterative, because values may be nested deeper than the stack allows.
-    let mut waiting = vec![value];
-    std::iter::from_fn(move || {
-        while let Some(value) = waiting.pop() {
-            match value {
-                Value::String(text) => {
-                    if matches!(SecretRef::parse(text), Some(SecretRef::File { .. })) {
-                        return Some(text.as_str());
-                    }
-                }
-                Value::Array(items) => waiting.extend(items),
-                Value::Object(fields) => waiting.extend(fields.values()),
-                Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            }
-        }
-        None
-    })
 }

@@ -85,6 +85,27 @@ pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
     references
 }
 
+/// Returns the references to files of the configuration centre in a value.
+pub(crate) fn files(value: &Value) -> impl Iterator<Item = &str> {
+    // Iterative, because values may be nested deeper than the stack allows.
+    let mut waiting = vec![value];
+    std::iter::from_fn(move || {
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::String(text) => {
+                    if matches!(SecretRef::parse(text), Some(SecretRef::File { .. })) {
+                        return Some(text.as_str());
+                    }
+                }
+                Value::Array(items) => waiting.extend(items),
+                Value::Object(fields) => waiting.extend(fields.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        None
+    })
+}
+
 /// Returns the reference to a secret manager that a text contains. Texts with a longer id than any
 /// object has are ignored.
 fn keeper(text: &str) -> Option<Reference> {

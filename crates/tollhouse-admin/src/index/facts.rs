@@ -6,7 +6,6 @@ use tollhouse_model::encryption::{Keyring, Owner};
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::ObjectRef;
 
-use crate::config_files;
 use crate::object::Fields;
 use crate::references::{self, ReferenceKind};
 
@@ -71,7 +70,7 @@ impl Facts {
         let is_rule = path.starts_with(GLOBAL_RULES);
         let names = plugins.into_iter().flat_map(Fields::keys).filter(|_| is_rule);
         let mut facts = Self {
-            files: config_files::references(&value).map(Box::from).collect(),
+            files: references::files(&value).map(Box::from).collect(),
             references: named.into_iter().map(|one| (one.target.into(), one.place)).collect(),
             identities: match (plugins.filter(|_| is_owner), decorations) {
                 (Some(confs), _) => identities(path, confs, catalogue, ring),

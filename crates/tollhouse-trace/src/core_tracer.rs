@@ -8,7 +8,7 @@ use tollhouse_stdx::Random;
 use crate::context::{SpanContext, SpanId, TraceId};
 use crate::propagation::{Incoming, Propagators};
 use crate::request::{RequestTrace, SpanNames, TraceExtent, TraceStart, TraceTerms};
-use crate::sampler::Sampler;
+use crate::sampler::{Ratio, Sampler};
 use crate::span::{SpanBlock, SpanSink};
 
 /// Number of requests for which a block has room from its beginning.
@@ -54,6 +54,8 @@ impl Tracer {
 pub struct CoreTracer {
     tracer: Arc<Tracer>,
     terms: TraceTerms,
+    /// Share of the traces that begin here and are recorded.
+    root_share: Ratio,
     random: RefCell<Random>,
     /// Random part of ids, so that cores whose generators pass through the same state make
     /// different ids.
@@ -69,6 +71,7 @@ impl CoreTracer {
                 names: SpanNames::Stable,
                 has_inner_spans: tracer.has_inner_spans,
             },
+            root_share: tracer.sampler.root_share(),
             random: RefCell::new(Random::from_process_entropy()),
             salt: Random::from_process_entropy().next_u64(),
             block: RefCell::default(),
@@ -76,25 +79,38 @@ impl CoreTracer {
         }
     }
 
-    /// Begins the trace of a request, or continues that of its caller. A request that is not
-    /// recorded costs two random numbers and a copy of its ids.
+    /// Begins a trace with the request. One that is not recorded costs two random numbers and a
+    /// copy of its ids.
     #[inline]
-    pub fn begin(&self, incoming: Incoming, trace: &mut RequestTrace) -> TraceExtent {
-        let mut random = self.random.borrow_mut();
-        let (high, low) = (random.next_u64() ^ self.salt, random.next_u64());
-        // Both halves are random, so that one number less is drawn.
-        let (span_id, verdict) = (SpanId::from_random(high ^ low), incoming.verdict);
+    pub fn begin(&self, trace: &mut RequestTrace) -> TraceExtent {
+        let (trace_id, span_id) = self.draw();
+        let is_sampled = self.root_share.takes(trace_id);
+        trace.begin_context(SpanContext { trace_id, span_id, is_sampled }, None, self.terms)
+    }
+
+    /// Continues the trace of the request's caller, or begins one, if it has none.
+    pub fn continue_from(&self, incoming: Incoming, trace: &mut RequestTrace) -> TraceExtent {
+        let (own, span_id) = self.draw();
         let (trace_id, parent) = match incoming.parent {
             Some((trace_id, span_id)) => (trace_id, Some(span_id)),
-            None => (TraceId::from_random(high, low), None),
+            None => (own, None),
         };
-        let is_sampled = self.tracer.sampler.records(trace_id, verdict);
+        let is_sampled = self.tracer.sampler.records(trace_id, incoming.verdict);
         trace.begin_context(SpanContext { trace_id, span_id, is_sampled }, parent, self.terms)
     }
 
+    /// Draws the ids of a trace and of its first span.
     #[inline]
-    pub fn tracer(&self) -> &Tracer {
-        &self.tracer
+    fn draw(&self) -> (TraceId, SpanId) {
+        let mut random = self.random.borrow_mut();
+        let (high, low) = (random.next_u64() ^ self.salt, random.next_u64());
+        // Both halves are random, so that one number less is drawn.
+        (TraceId::from_random(high, low), SpanId::from_random(high ^ low))
+    }
+
+    #[inline]
+    pub fn propagators(&self) -> &Propagators {
+        &self.terms.propagators
     }
 
     /// Adds the spans that `write` writes, and hands the block over when it is full.

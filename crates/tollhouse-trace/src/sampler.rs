@@ -38,7 +38,7 @@ impl Ratio {
 
     /// Compares the low 63 bits of an id, like the SDKs of OpenTelemetry.
     #[inline]
-    fn takes(self, trace_id: TraceId) -> bool {
+    pub(crate) fn takes(self, trace_id: TraceId) -> bool {
         trace_id.low() >> 1 < self.below
     }
 }
@@ -55,6 +55,15 @@ impl Sampler {
             (Self::Ratio(ratio) | Self::ParentBased(Root::Ratio(ratio)), _) => {
                 ratio.takes(trace_id)
             }
+        }
+    }
+
+    /// Share of the traces that is recorded without a decision of the caller.
+    pub fn root_share(&self) -> Ratio {
+        match self {
+            Self::Always | Self::ParentBased(Root::Always) => Ratio::new(1.0),
+            Self::Never | Self::ParentBased(Root::Never) => Ratio::new(0.0),
+            Self::Ratio(ratio) | Self::ParentBased(Root::Ratio(ratio)) => *ratio,
         }
     }
 
@@ -90,6 +99,7 @@ mod tests {
             let seen = [Verdict::Open, Verdict::Record, Verdict::Drop]
                 .map(|caller| sampler.records(trace_id, caller));
             assert_eq!(seen, [open, recorded, dropped], "{sampler:?}");
+            assert_eq!(sampler.root_share().takes(trace_id), open, "{sampler:?}");
         }
     }
 

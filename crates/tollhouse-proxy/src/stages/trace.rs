@@ -6,8 +6,8 @@
 use tollhouse_http::{Known, Version};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_trace::{
-    AttemptOutcome, AttemptSpan, CoreTracer, Incoming, Propagators, RequestFacts, RequestNumbers,
-    RequestTexts, ResponseSource, SpanBlock, SpanId, SpanNames, unix_ns,
+    AttemptOutcome, AttemptSpan, CoreTracer, RequestFacts, RequestNumbers, RequestTexts,
+    ResponseSource, SpanBlock, SpanId, SpanNames, TraceExtent, unix_ns,
 };
 use tollhouse_upstream::Picked;
 
@@ -16,31 +16,28 @@ use crate::exchange::Exchange;
 use crate::exchange::state::{RequestState, upstream_method};
 use crate::snapshot::RouteEntry;
 
-/// Begins the trace of a request, as the process is told to.
+/// Begins the trace of a request, or continues that of its caller.
 #[inline]
 pub(crate) fn begin(cx: &mut Exchange<'_>, tracer: &CoreTracer) {
-    let incoming = incoming(cx, &tracer.tracer().propagators);
-    cx.state.trace_extent = tracer.begin(incoming, &mut cx.state.trace);
-}
-
-/// Context that the client sent. A header that is repeated counts as absent.
-#[inline]
-fn incoming(cx: &Exchange<'_>, propagators: &Propagators) -> Incoming {
     let fields = &cx.state.head.fields;
-    if propagators.are_trace_context_only() && !fields.has(Known::Traceparent) {
-        return Incoming::default();
-    }
-    extract(cx, propagators)
+    let has_context =
+        fields.has(Known::Traceparent) || !tracer.propagators().are_trace_context_only();
+    cx.state.trace_extent = match has_context {
+        true => continue_from_caller(cx, tracer),
+        false => tracer.begin(&mut cx.state.trace),
+    };
 }
 
+/// Continues the trace of the caller. A header that is repeated counts as absent.
 #[inline(never)]
-fn extract(cx: &Exchange<'_>, propagators: &Propagators) -> Incoming {
+fn continue_from_caller(cx: &mut Exchange<'_>, tracer: &CoreTracer) -> TraceExtent {
     let (fields, bytes) = (&cx.state.head.fields, cx.request_bytes());
-    propagators.extract(&|name| {
+    let incoming = tracer.propagators().extract(&|name| {
         let mut values = fields.named(name.as_bytes(), bytes);
         let first = values.next()?;
         values.next().is_none().then_some(first)
-    })
+    });
+    tracer.continue_from(incoming, &mut cx.state.trace)
 }
 
 /// Records the pattern of the route that matched.

@@ -43,10 +43,14 @@ export interface Overview {
   findings: Finding[]
   /** Answers of 500 and higher in the last 15 seconds. */
   failed_recently: number
+  /** Time of plugins since the start, by name, in microseconds; some runs are timed. */
+  plugin_times?: Record<string, PluginTime>
   objects: Record<string, number>
   shenyu: boolean
   registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
 }
+
+export interface PluginTime { timed: number; mean: number | null; p50: number | null; p99: number | null }
 
 export interface Finding {
   severity: 'problem' | 'warning' | 'note'

@@ -75,6 +75,8 @@ export const en = {
   connections: 'Connections',
   perSecond: (n: number) => `${tenths(n)}/s`,
   ms: (n: number) => (n < 1 ? '< 1 ms' : `${number(n)} ms`),
+  us: (n: number) => (n < 1000 ? `${number(Math.ceil(n))} µs` : `${number(n / 1000)} ms`),
+  pluginTime: (mean: string, p99: string) => `Mean ${mean}, p99 at most ${p99}`,
   none: 'none',
   range: 'Range of the charts',
   rangeLast: (minutes: number) => (isOne(minutes) ? 'Last minute' : `Last ${number(minutes)} minutes`),

@@ -63,6 +63,8 @@ export const zh: Words = {
   connections: '连接数',
   perSecond: (n) => `${tenths(n)}/秒`,
   ms: (n) => (n < 1 ? '< 1 毫秒' : `${number(n)} 毫秒`),
+  us: (n) => (n < 1000 ? `${number(Math.ceil(n))} 微秒` : `${number(n / 1000)} 毫秒`),
+  pluginTime: (mean, p99) => `平均 ${mean}，p99 不超过 ${p99}`,
   none: '无',
   range: '图表范围',
   rangeLast: (minutes) => `最近 ${number(minutes)} 分钟`,

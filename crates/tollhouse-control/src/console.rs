@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tollhouse_admin::{BenchFile, ConsoleSource, LiveQuery, Question, RequestFilter};
 use tollhouse_config::Document;
 use tollhouse_proxy::SnapshotCell;
+use tollhouse_telemetry::Metrics;
 
 use self::bench::Bench;
 use crate::context::ControlContext;
@@ -69,6 +70,15 @@ impl RunningProcess {
     }
 }
 
+/// Times of plugins since the start, by name, in microseconds.
+fn plugin_times(metrics: &Metrics) -> Value {
+    let times = metrics.plugin_times().into_iter().map(|(plugin, time)| {
+        let (p50, p99) = (time.quantile_us(500), time.quantile_us(990));
+        (plugin, json!({"timed": time.count(), "mean": time.mean_us(), "p50": p50, "p99": p99}))
+    });
+    Value::Object(times.collect())
+}
+
 impl ConsoleSource for RunningProcess {
     fn overview(&self) -> Value {
         let mut configuration = self.cx.serving.configuration.status();
@@ -101,6 +111,7 @@ impl ConsoleSource for RunningProcess {
             "findings": self.cx.metrics_page.findings().to_json(),
             "nodes": nodes::count(&self.snapshots.load()).to_json(),
             "plugin_refusals": self.cx.metrics.plugin_refusals(),
+            "plugin_times": plugin_times(&self.cx.metrics),
             "failed_recently": self.cx.console.sampler.server_errors(RECENT_SECONDS),
         })
     }

@@ -12,6 +12,7 @@ pub(crate) mod prepared;
 pub(crate) mod request_phases;
 pub(crate) mod response_phase;
 pub(crate) mod state;
+mod timing;
 mod unavailable;
 
 pub use chain::{Chain, PluginStep, StepSet};

@@ -21,6 +21,7 @@ use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
 use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_telemetry::access_log::CoreLog;
+use tollhouse_telemetry::plugin_times::TimingTurns;
 use tollhouse_telemetry::{CoreHandle, Metrics};
 use tollhouse_trace::{CoreTracer, Tracer};
 
@@ -126,6 +127,8 @@ pub struct Worker {
     pub(crate) failures: Failures,
     /// Earliest time at which the next successful request is kept as a sample.
     pub(crate) next_sample_ms: Cell<u64>,
+    /// Turns of requests whose plugins are timed.
+    pub(crate) timing_turns: TimingTurns,
     pub(crate) open: OpenConnections,
     /// TLS connections without a complete ClientHello.
     pub(crate) silent: SilentConnections,
@@ -173,6 +176,7 @@ impl Worker {
             server_lines_second: Cell::new(u64::MAX),
             failures: Failures::default(),
             next_sample_ms: Cell::new(0),
+            timing_turns: TimingTurns::default(),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
             silent: SilentConnections::default(),
             refused_open: Cell::new(0),

@@ -21,6 +21,7 @@ pub mod node_series;
 pub mod object_counts;
 pub mod objects_page;
 pub mod plugin_refusals;
+pub mod plugin_times;
 mod prometheus;
 pub mod recent;
 pub mod route_refusals;

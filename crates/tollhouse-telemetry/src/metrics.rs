@@ -21,6 +21,7 @@ use crate::node_series::{self, CoreNodes, NodeReadings};
 use crate::object_counts::ObjectCounts;
 use crate::objects_page::{ObjectsPage, RouteLabels, UpstreamLabels};
 use crate::plugin_refusals::PluginRefusals;
+use crate::plugin_times::{PluginTime, PluginTimes};
 use crate::recent::{FailureGroup, RecentRequest, RecentRequests};
 use crate::route_refusals::{RefusalsByRoute, RouteRefusals};
 use crate::route_series::{RequestTotals, RouteRow, RouteSeries};
@@ -212,6 +213,7 @@ impl Metrics {
             ShenyuMetrics::render(&blocks, page);
         }
         PluginRefusals::render(cores.iter().map(|block| &block.plugin_refusals), page);
+        PluginTimes::render(cores.iter().map(|block| &block.plugin_times), page);
         ProcessMetrics::render(&[&self.process], page);
         render_build_info(page);
     }
@@ -225,6 +227,13 @@ impl Metrics {
             *sums.entry(plugin.to_owned()).or_default() += count;
         }
         sums
+    }
+
+    /// Returns the time that each plugin has taken since the start.
+    pub fn plugin_times(&self) -> BTreeMap<String, PluginTime> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sums = PluginTimes::sums(cores.iter().map(|block| &block.plugin_times));
+        sums.into_iter().map(|(plugin, time)| (plugin.to_owned(), time)).collect()
     }
 
     /// Returns the requests that plugins have refused since the start, by route.
@@ -314,6 +323,7 @@ pub(crate) struct CoreBlock {
     recent: RecentRequests,
     handshakes: FailedHandshakes,
     plugin_refusals: PluginRefusals,
+    plugin_times: PluginTimes,
     route_refusals: RouteRefusals,
     routes: RouteSeries,
     upstreams: ObjectCounts,
@@ -374,6 +384,11 @@ impl CoreHandle {
     /// Requests refused by plugins on this core.
     pub fn plugin_refusals(&self) -> &PluginRefusals {
         &self.block.plugin_refusals
+    }
+
+    /// Time that plugins take on this core.
+    pub fn plugin_times(&self) -> &PluginTimes {
+        &self.block.plugin_times
     }
 
     /// Requests of routes that plugins refused on this core.

@@ -4,11 +4,12 @@ import { useQueries, useQuery } from '@tanstack/react-query'
 import { json, query } from '../../api/client'
 import { useOverview } from '../../api/live'
 import { type Rate, useRates } from '../../api/rates'
-import type { NodeRow, PluginRow } from '../../api/types'
+import type { NodeRow, PluginRow, PluginTime } from '../../api/types'
 import { Figures, Refused } from '../../flow/figures'
 import { Flow, type Step } from '../../flow/flow'
 import { factsOf, isDown, listenersOf, nodesOf, upstreamPlace } from '../../flow/object-path'
 import { isRecord } from '../../lib/record'
+import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 
 /** Nodes that are drawn; it is said how many there are. */
@@ -36,7 +37,8 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
   const rate = useRates('routes', [id]).data?.rows[0]
   const refusals = rate?.refusals ?? []
   const rules = useRules()
-  const listeners = listenersOf(useOverview().data?.listeners ?? {})
+  const overview = useOverview().data
+  const listeners = listenersOf(overview?.listeners ?? {})
   const catalogue = useQuery({ queryKey: ['plugins'], staleTime: 30_000, queryFn: ({ signal }) => json<{ rows: PluginRow[] }>('/console/v1/plugins', { signal }) })
   const serviceValue = service?.data?.value
   const place = upstreamPlace(id, value, serviceValue)
@@ -65,7 +67,7 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
     },
     ...[...global, ...running].map((it): Step => ({
       key: `${it.owner} ${it.name}`, owner: it.owner, title: it.name, to: it.to ?? `/plugins/${it.name}`,
-      notes: [it.isOff ? words.off : <span key="p" lang="en">{it.phases.join(', ')}</span>],
+      notes: it.isOff ? [words.off] : [<span key="p" lang="en">{it.phases.join(', ')}</span>, ...timeOf(overview?.plugin_times?.[it.name], words)],
       figures: it.isOff ? undefined : <Refused of={refusals.find(({ plugin }) => plugin === it.name)} route={id} all={rate?.rate ?? 0} />,
     })),
     {
@@ -86,6 +88,12 @@ export function Way({ id, value }: { id: string; value: Record<string, unknown> 
       <Flow steps={steps} label={words.way} />
     </section>
   )
+}
+
+/** What a plugin takes of a request's time, on all routes. */
+function timeOf(time: PluginTime | undefined, words: Words): string[] {
+  const isKnown = typeof time?.mean === 'number' && typeof time.p99 === 'number'
+  return isKnown ? [words.pluginTime(words.us(time.mean ?? 0), words.us(time.p99 ?? 0))] : []
 }
 
 function Node({ node, rate }: { node: NodeRow; rate: Rate | undefined }) {

@@ -4,14 +4,15 @@ use std::mem::ManuallyDrop;
 
 use tollhouse_plugin::{Flow, Memory, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
-use tollhouse_trace::{InnerSpan, SpanId, unix_ns};
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
 use super::prepared::PreparedResponse;
+use super::timing::Timing;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
+use crate::worker::Worker;
 
 /// Maximum length in bytes of a body that is read for the filters of plugins.
 const FILTERED_BODY_BYTES_MAX: u64 = 64 << 20;
@@ -34,10 +35,10 @@ pub(crate) async fn run<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
     let verdict = {
-        let has_spans = exchange.state.is_recorded() && exchange.state.trace.has_inner_spans();
+        let (worker, timing) = (exchange.worker, Timing::of(exchange));
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
-        Phasing { cx, prepared: &mut loan.prepared, upstream: None, has_spans }
+        Phasing { cx, prepared: &mut loan.prepared, upstream: None, worker, timing }
             .run(snapshot, chains)
             .await
     };
@@ -81,8 +82,8 @@ struct Phasing<'r, 's> {
     cx: RequestContext<'r>,
     prepared: &'r mut PreparedResponse,
     upstream: Option<&'s StepUpstream>,
-    /// Whether each plugin gets a span for its time in a phase.
-    has_spans: bool,
+    worker: &'r Worker,
+    timing: Timing,
 }
 
 impl<'r, 's: 'r> Phasing<'r, 's> {
@@ -156,10 +157,11 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
                 return Err(code.into());
             }
             if is_due {
-                let start_ns = if self.has_spans { unix_ns() } else { 0 };
+                let name = phase.names().first().copied().unwrap_or_default();
+                let timed = self.timing.begin(name);
                 let has_answered = self.step(chains, step, phase).await;
-                if self.has_spans {
-                    self.note_span(step, phase, start_ns);
+                if let Some(timed) = timed {
+                    timed.end(self.worker, step, self.cx.trace());
                 }
                 if has_answered {
                     return Ok(true);
@@ -168,17 +170,6 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             index += 1;
         }
         Ok(false)
-    }
-
-    #[cold]
-    fn note_span(&self, step: &PluginStep, phase: Phases, start_ns: u64) {
-        let name = phase.names().first().copied().unwrap_or_default();
-        let span_id = SpanId::from_random(self.cx.random());
-        let plugin = step.handler.name();
-        let span = InnerSpan { span_id, name, plugin, start_ns, end_ns: unix_ns() };
-        if let Some(trace) = self.cx.trace() {
-            trace.add_inner(span);
-        }
     }
 
     #[inline]

@@ -5,10 +5,10 @@ use tollhouse_plugin::edits::length_bit;
 use tollhouse_plugin::response::ResponseFacts;
 use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 use tollhouse_telemetry::ErrorCode;
-use tollhouse_trace::{InnerSpan, SpanId, unix_ns};
 
 use super::chains::Chains;
 use super::state::put_back;
+use super::timing::Timing;
 use crate::exchange::Exchange;
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub(crate) fn run(
     let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    let has_spans = exchange.state.is_recorded() && exchange.state.trace.has_inner_spans();
+    let timing = Timing::of(exchange);
     let (facts, is_refused) = {
         let exchange = &*exchange;
         let of_node;
@@ -55,13 +55,10 @@ pub(crate) fn run(
             let takes_part = step.phases.intersects(Phases::RESPONSE);
             if takes_part && chains.runs(step, index, &cx.variables()) {
                 cx.enter(step.instance());
-                let start_ns = if has_spans { unix_ns() } else { 0 };
+                let timed = timing.begin("response");
                 step.handler.response(&mut cx);
-                if has_spans {
-                    let (name, plugin) = ("response", step.handler.name());
-                    let span_id = SpanId::from_random(exchange.worker.random_u64());
-                    let span = InnerSpan { span_id, name, plugin, start_ns, end_ns: unix_ns() };
-                    exchange.state.trace.add_inner(span);
+                if let Some(timed) = timed {
+                    timed.end(exchange.worker, step, Some(&exchange.state.trace));
                 }
             }
             index += 1;

@@ -202,6 +202,8 @@ fn an_expired_credential_is_named_first_with_its_plugin() {
     assert!(requests.contains("plugin=jwt-auth code=auth_invalid"), "{requests}");
     let metric = "tollhouse_requests_refused_total{plugin=\"jwt-auth\",code=\"auth_invalid\"}";
     assert!(gateway.metric(metric) >= 8.0);
+    let timed = "tollhouse_plugin_duration_seconds_count{plugin=\"jwt-auth\"}";
+    assert!(gateway.metric(timed) >= 1.0);
 }
 
 #[test]

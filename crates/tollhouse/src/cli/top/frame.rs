@@ -35,6 +35,10 @@ pub(super) struct Plugin {
     pub(super) refused: u64,
     /// Requests that it refused a second, since the frame before; `None` in the first frame.
     pub(super) refused_rate: Option<f64>,
+    /// Mean time of a phase since the start, in microseconds; `None` if none was timed.
+    pub(super) mean_us: Option<f64>,
+    /// Time that 99 % of the phases did not exceed, in microseconds.
+    pub(super) p99_us: Option<f64>,
 }
 
 impl Frame {
@@ -51,7 +55,7 @@ impl Frame {
         let past_s = before.map_or(0, |frame| now_s.saturating_sub(frame.now_s));
         let known = before.map(|frame| frame.plugins.as_slice());
         Ok(Self {
-            plugins: plugins(&catalogue, &overview["plugin_refusals"], known, past_s),
+            plugins: plugins(&catalogue, &overview, known, past_s),
             overview,
             seconds,
             now_s,
@@ -75,6 +79,8 @@ impl Frame {
                 "objects": plugin.objects,
                 "refused": plugin.refused,
                 "refused_rate": plugin.refused_rate,
+                "mean_us": plugin.mean_us,
+                "p99_us": plugin.p99_us,
             })
         });
         json!({
@@ -97,10 +103,11 @@ fn rows(value: Value) -> Vec<Value> {
 /// Returns the plugins that objects have or that refused requests.
 fn plugins(
     catalogue: &Value,
-    refusals: &Value,
+    overview: &Value,
     before: Option<&[Plugin]>,
     past_s: u64,
 ) -> Vec<Plugin> {
+    let (refusals, times) = (&overview["plugin_refusals"], &overview["plugin_times"]);
     let mut used: BTreeMap<&str, u64> = BTreeMap::new();
     let all = catalogue["rows"].as_array().or(catalogue.as_array()).into_iter().flatten();
     for row in all {
@@ -117,7 +124,14 @@ fn plugins(
             let old = known.iter().find(|plugin| plugin.name == name).map_or(0, |it| it.refused);
             refused.saturating_sub(old) as f64 / past_s.max(1) as f64
         };
-        Plugin { name: name.to_owned(), objects, refused, refused_rate: before.map(rate) }
+        Plugin {
+            name: name.to_owned(),
+            objects,
+            refused,
+            refused_rate: before.map(rate),
+            mean_us: times[name]["mean"].as_f64(),
+            p99_us: times[name]["p99"].as_f64(),
+        }
     };
     used.into_iter().map(plugin).collect()
 }
@@ -131,12 +145,17 @@ mod tests {
         let catalogue = json!({"rows": [
             {"name": "key-auth", "used_by": 2}, {"name": "cors", "used_by": 0},
         ]});
-        let first = plugins(&catalogue, &json!({"key-auth": 5}), None, 0);
+        let first = plugins(&catalogue, &json!({"plugin_refusals": {"key-auth": 5}}), None, 0);
         assert_eq!((first.len(), first[0].refused_rate), (1, None));
-        let refusals = json!({"key-auth": 25, "ip-restriction": 1});
-        let next = plugins(&catalogue, &refusals, Some(&first), 2);
+        let overview = json!({
+            "plugin_refusals": {"key-auth": 25, "ip-restriction": 1},
+            "plugin_times": {"key-auth": {"timed": 3, "mean": 1.5, "p50": 1, "p99": 4}},
+        });
+        let next = plugins(&catalogue, &overview, Some(&first), 2);
         let rates: Vec<_> =
             next.iter().map(|it| (&*it.name, it.objects, it.refused_rate)).collect();
         assert_eq!(rates, [("ip-restriction", 0, Some(0.5)), ("key-auth", 2, Some(10.0))]);
+        let times: Vec<_> = next.iter().map(|it| (it.mean_us, it.p99_us)).collect();
+        assert_eq!(times, [(None, None), (Some(1.5), Some(4.0))]);
     }
 }

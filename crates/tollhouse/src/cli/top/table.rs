@@ -94,7 +94,7 @@ impl Subject {
         match self {
             Subject::Routes => &["ROUTE", "REQ/S", "FAIL/S", "FAIL %", "REQUESTS"],
             Subject::Nodes => &["NODE", "STATE", "UPSTREAM", "SHARE"],
-            Subject::Plugins => &["PLUGIN", "OBJECTS", "REFUSED/S", "REFUSED"],
+            Subject::Plugins => &["PLUGIN", "OBJECTS", "REFUSED/S", "REFUSED", "MEAN", "P99"],
         }
     }
 
@@ -262,6 +262,16 @@ fn nodes(frame: &Frame) -> Vec<Vec<Cell>> {
     frame.nodes.iter().map(row).collect()
 }
 
+/// Cell with a time in microseconds.
+fn time(us: Option<f64>) -> Cell {
+    let text = match us {
+        None => "-".to_owned(),
+        Some(us) if us >= 1_000.0 => format!("{:.1} ms", us / 1_000.0),
+        Some(us) => format!("{us:.0} µs"),
+    };
+    Cell::number(us.unwrap_or(-1.0), text)
+}
+
 fn plugins(frame: &Frame) -> Vec<Vec<Cell>> {
     let row = |plugin: &super::frame::Plugin| {
         let rate = plugin.refused_rate;
@@ -273,6 +283,8 @@ fn plugins(frame: &Frame) -> Vec<Vec<Cell>> {
                 rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
             ),
             Cell::number(plugin.refused as f64, plugin.refused.to_string()),
+            time(plugin.mean_us),
+            time(plugin.p99_us),
         ]
     };
     frame.plugins.iter().map(row).collect()

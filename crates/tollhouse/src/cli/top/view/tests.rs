@@ -11,6 +11,8 @@ fn frame() -> Frame {
         objects: 1,
         refused,
         refused_rate: Some(refused as f64),
+        mean_us: Some(1_250.0),
+        p99_us: (refused > 0).then_some(64.0),
     };
     Frame {
         overview: json!({
@@ -91,7 +93,8 @@ fn a_wide_screen_has_all_tables_beside_each_other() {
     let lines = screen(&View::default(), 140, 20);
     assert!(lines[6].starts_with("Routes 2") && lines[6].contains("Nodes 2"), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("Plugins 2")), "{lines:?}");
-    assert!(lines.iter().any(|line| line.contains("key-auth")), "{lines:?}");
+    let row = lines.iter().find(|line| line.contains("key-auth")).expect("a row");
+    assert!(row.contains("1.2 ms") && row.contains("64 µs"), "{row}");
     assert!(lines.iter().all(|line| line.chars().count() <= 140), "{lines:?}");
 }
 

@@ -92,6 +92,8 @@ impl Build {
         let program = tools.join("cargo-zigbuild");
         let mut command = shell::command(&program.to_string_lossy(), &["zigbuild"]);
         command.env("PATH", search_path(&tools)?);
+        // LuaJIT's makefile also links a program, and zig adds no library that unwinds.
+        command.env("TARGET_LIBS", "-lunwind");
         let triple = match &self.c_library {
             Some(version) => format!("{}.{version}", self.triple),
             None => self.triple.clone(),

@@ -108,6 +108,7 @@ test('a limit is made in its form, says what it does, is switched off and edited
     await expect(says).toContainText('At most 100 requests in 1s to orders')
     await page.getByRole('textbox', { name: 'Requests allowed' }).fill('250')
     await expect(says).toContainText('At most 250 requests')
+    // A change of the view is no leave-taking.
     await page.getByText('JSON', { exact: true }).click()
     await expect(page.getByRole('textbox', { name: 'JSON' })).toHaveValue(/"maxAmount": 250/)
     await page.getByRole('button', { name: 'Review' }).click()

@@ -16,6 +16,7 @@ import { useWords } from '../../words/words'
 import { useRefusal } from '../../ui/permission'
 import type { Problem } from '../../form/context'
 import { useDocument } from '../../form/document'
+import { isElsewhere } from '../../form/leave'
 import { RULE_LAYERS } from '../../form/layers/rules'
 import type { Schema } from '../../form/plan'
 import { DocumentViews, type EditorView } from '../../form/views'
@@ -75,7 +76,7 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
   if (broken === undefined && readable !== text) setReadable(text)
   const isChanged = text !== (start ?? base)
   const refused = useRefusal('registry')
-  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
+  useBlocker({ shouldBlockFn: (move) => isElsewhere(move) && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
   const method = id === undefined ? 'POST' : 'PUT'
   const send = async (verb: string, body?: string) => {
     setError(undefined)

@@ -96,10 +96,10 @@ const limit: Layer = {
   fields: {
     ...SHARED, service: SERVICE, namespace: NAMESPACE, disable: { title: ['Switched off', '停用'], help: ['Clients ignore the rule.', '客户端忽略此规则。'] },
     resource: { title: ['Limit', '限制'], choices: { QPS: ['Requests in a period', '周期内的请求数'], CONCURRENCY: ['Requests at once', '并发请求数'] } },
-    type: { title: ['Counted', '计数方式'], help: ['', ''], choices: { GLOBAL: ['Over all instances together', '所有实例合计'], LOCAL: ['In each instance', '每个实例单独'] } },
+    type: { title: ['Counted', '计数方式'], choices: { GLOBAL: ['Over all instances together', '所有实例合计'], LOCAL: ['In each instance', '每个实例单独'] } },
     amounts: {
       title: ['Requests', '请求数'], help: ['All of them apply.', '全部生效。'], isRow: true, when: ({ resource }) => resource !== 'CONCURRENCY',
-      layer: plain({ maxAmount: { title: ['Requests allowed', '允许的请求数'], help: ['', ''] }, validDuration: { title: ['Period', '周期'], help: ['', ''], placeholder: '1s' } }),
+      layer: plain({ maxAmount: { title: ['Requests allowed', '允许的请求数'] }, validDuration: { title: ['Period', '周期'], placeholder: '1s' } }),
     },
     concurrency_amount: { title: ['At once', '并发'], inline: 'bare', when: ({ resource }) => resource === 'CONCURRENCY', layer: plain({ max_amount: { title: ['Requests at once', '并发请求数'] } }) },
     action: { title: ['Above the limit', '超过限额'], help: ['reject refuses requests, unirate delays them.', 'reject 表示拒绝，unirate 表示匀速排队。'], placeholder: 'reject' },
@@ -126,7 +126,7 @@ const TRIGGERS: Look = {
 }
 const RECOVERY: Look = {
   title: ['Recovery', '恢复'], inline: 'titled', isRow: true,
-  layer: plain({ sleepWindow: { title: ['Try again after', '重试间隔'], unit: 'seconds', help: ['', ''] }, consecutiveSuccess: { title: ['Closes after successes', '恢复所需成功数'], help: ['', ''] } }),
+  layer: plain({ sleepWindow: { title: ['Try again after', '重试间隔'], unit: 'seconds' }, consecutiveSuccess: { title: ['Closes after successes', '恢复所需成功数'] } }),
 }
 
 const breaker: Layer = {

@@ -23,8 +23,10 @@ export default defineConfig({
     chunkSizeWarningLimit: 700,
     rollupOptions: {
       output: {
+        // All that the first screen needs is one file: one request, and one text to compress.
+        codeSplitting: { groups: [{ name: 'main', tags: ['$initial'] }] },
         // Names are stable, so that a rebuild shows as a difference; the address names the build.
-        entryFileNames: 'main.js',
+        entryFileNames: '[name].js',
         chunkFileNames: (chunk) => {
           const folder = /features\/([a-z]+)\/([a-z]+)\.tsx$/.exec(chunk.facadeModuleId ?? '')
           return folder ? `${folder[1]}-${folder[2]}.js` : '[name].js'

@@ -10,7 +10,7 @@ const TARGET = 24
 const tooSmall = (page: Page) =>
   page.evaluate((least) => {
     const found: string[] = []
-    for (const it of document.querySelectorAll<HTMLElement>('a[href], button, input, select, textarea, summary, [role=option], [role=menuitem], label.mantine-SegmentedControl-label')) {
+    for (const it of document.querySelectorAll<HTMLElement>('a[href], button, input, select, textarea, summary, [role=option], [role=menuitem], [role=menuitemradio], label.mantine-SegmentedControl-label')) {
       // A tick is pressed by its label, too.
       const { width, height } = (it.closest('.mantine-Checkbox-body, .mantine-Switch-body') ?? it).getBoundingClientRect()
       const style = getComputedStyle(it)

@@ -44,7 +44,7 @@ test('who saves second is shown what changed, and overwrites nothing', async ({ 
   await gateway.call('PUT', '/apisix/admin/routes/twice', { ...route, desc: 'theirs' })
   await page.getByRole('button', { name: 'Review' }).click()
   await page.getByRole('button', { name: 'Save' }).click()
-  await expect(page.getByRole('alert')).toContainText('Somebody has changed this object')
+  await expect(page.getByRole('alert')).toContainText('This object was changed after you opened it')
   await expect(page.getByRole('alert')).toContainText('theirs')
   expect(await editor.inputValue()).toContain('"/mine"')
   const { value } = await (await gateway.call('GET', '/apisix/admin/routes/twice')).json()

@@ -106,8 +106,10 @@ test('a limit is made in its form, says what it does, is switched off and edited
     await signIn(page, gateway, ADMIN, '/ui/registry/rules/rate-limit/+')
     const says = page.getByRole('region', { name: 'What it says' })
     await expect(says).toContainText('At most 100 requests in 1s to orders')
-    await page.getByRole('textbox', { name: 'Maximum amount' }).fill('250')
+    await page.getByRole('textbox', { name: 'Requests allowed' }).fill('250')
     await expect(says).toContainText('At most 250 requests')
+    // A change of the view is no leave-taking.
+    await page.getByText('JSON', { exact: true }).click()
     await expect(page.getByRole('textbox', { name: 'JSON' })).toHaveValue(/"maxAmount": 250/)
     await page.getByRole('button', { name: 'Review' }).click()
     await page.getByRole('button', { name: 'Save' }).click()

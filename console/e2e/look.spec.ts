@@ -111,7 +111,7 @@ test('density is chosen once and kept, and a row opens wherever it is pressed', 
   const row = page.getByRole('row', { name: /dense-a/ })
   const before = (await row.boundingBox())?.height ?? 0
   await page.getByRole('button', { name: 'admin (admin)' }).click()
-  await page.getByRole('menuitem', { name: 'Compact' }).click()
+  await page.getByRole('menuitemradio', { name: 'Compact' }).click()
   await page.reload()
   await expect.poll(async () => (await row.boundingBox())?.height ?? before).toBeLessThan(before)
   // A row opens wherever it is pressed.

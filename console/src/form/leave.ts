@@ -3,3 +3,16 @@ export function leaveField(then: () => void) {
   if (document.activeElement instanceof HTMLElement) document.activeElement.blur()
   requestAnimationFrame(() => requestAnimationFrame(then))
 }
+
+interface Move { current: { pathname: string }; next: { pathname: string } }
+
+/** Whether a move leads to another page. An address that was typed has letters that a link of the page encodes, such as `+`. */
+export const isElsewhere = ({ current, next }: Move) => plainOf(current.pathname) !== plainOf(next.pathname)
+
+function plainOf(pathname: string): string {
+  try {
+    return decodeURIComponent(pathname)
+  } catch {
+    return pathname
+  }
+}

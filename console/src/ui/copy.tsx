@@ -1,7 +1,8 @@
 /** Texts that are copied; what is copied is made when it is asked for. */
-import { Button, Menu } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useState } from 'react'
 import { useWords } from '../words/words'
+import { Menu, MenuItem } from './menu'
 
 /** Copies a text; where the browser has no clipboard (plain HTTP to another host), it selects one. `label` names what is copied. */
 export function CopyButton({ text, label }: { text: () => string; label?: string }) {
@@ -23,13 +24,8 @@ export function CopyAs({ ways }: { ways: [string, () => string][] }) {
   const words = useWords()
   const [isDone, done] = useDone()
   return (
-    <Menu position="bottom-end">
-      <Menu.Target><Button size="xs" variant="default" aria-live="polite" data-copy>{isDone ? words.copied : `${words.copyAs} ▾`}</Button></Menu.Target>
-      <Menu.Dropdown>
-        {ways.map(([label, text]) => (
-          <Menu.Item key={label} onClick={() => void toClipboard(text()).then(done)}>{label}</Menu.Item>
-        ))}
-      </Menu.Dropdown>
+    <Menu label={words.copyAs} button={(opener) => <Button size="xs" variant="default" aria-live="polite" data-copy {...opener}>{isDone ? words.copied : `${words.copyAs} ▾`}</Button>}>
+      {ways.map(([label, text]) => <MenuItem key={label} onClick={() => void toClipboard(text()).then(done)}>{label}</MenuItem>)}
     </Menu>
   )
 }

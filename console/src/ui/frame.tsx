@@ -1,5 +1,5 @@
 /** What stands around every screen: places, revision, person, notices. */
-import { ActionIcon, Anchor, AppShell, Burger, Group, Kbd, Menu, Modal, Stack, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core'
+import { ActionIcon, Anchor, AppShell, Burger, Group, Kbd, Modal, Stack, Text, UnstyledButton, useMantineColorScheme } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet } from '@tanstack/react-router'
@@ -12,6 +12,7 @@ import { healthOf } from './health'
 import { Icon, Logo } from './icons'
 import { Keys, useKeys } from './keys'
 import { setDensity, setGuide, useLayout } from './layout'
+import { Menu, MenuChoice, MenuGroup, MenuItem, MenuLink } from './menu'
 import { Navigation } from './navigation'
 import { Palette } from './palette'
 import { Saved } from './saved'
@@ -100,30 +101,22 @@ function Person({ openHelp }: { openHelp: () => void }) {
     location.assign('/ui/')
   }
   return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon variant="default" size="md" aria-label={me}><Icon name="person" size={17} /></ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {who.name && <Menu.Label>{me}</Menu.Label>}
-        <Menu.Label>{words.theme}</Menu.Label>
-        {schemes.map(([scheme, label]) => (
-          <Menu.Item key={scheme} aria-current={colorScheme === scheme || undefined} onClick={() => setColorScheme(scheme)} rightSection={colorScheme === scheme ? '✓' : undefined}>{label}</Menu.Item>
-        ))}
-        <Menu.Divider />
-        <Menu.Label>{words.density}</Menu.Label>
-        {(['comfortable', 'compact'] as const).map((one) => (
-          <Menu.Item key={one} aria-current={density === one || undefined} onClick={() => setDensity(one)} rightSection={density === one ? '✓' : undefined}>{words.densities[one]}</Menu.Item>
-        ))}
-        <Menu.Divider />
-        {(['en', 'zh'] as const).map((one) => (
-          <Menu.Item key={one} lang={one} aria-current={language === one || undefined} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
-        ))}
-        <Menu.Divider />
-        <Menu.Item onClick={openHelp}>{words.keysTitle}</Menu.Item>
-        <Menu.Item component={Link} to="/" onClick={() => setGuide('open')}>{words.guideTitle}</Menu.Item>
-        {who.key_required && <><Menu.Divider /><Menu.Item onClick={signOut}>{words.signOut}</Menu.Item></>}
-      </Menu.Dropdown>
+    <Menu label={me} button={(opener) => <ActionIcon variant="default" size="md" aria-label={me} {...opener}><Icon name="person" size={17} /></ActionIcon>}>
+      {who.name && <div className="menu-title">{me}</div>}
+      <MenuGroup title={words.theme}>
+        {schemes.map(([scheme, label]) => <MenuChoice key={scheme} isChosen={colorScheme === scheme} onClick={() => setColorScheme(scheme)}>{label}</MenuChoice>)}
+      </MenuGroup>
+      <MenuGroup title={words.density}>
+        {(['comfortable', 'compact'] as const).map((one) => <MenuChoice key={one} isChosen={density === one} onClick={() => setDensity(one)}>{words.densities[one]}</MenuChoice>)}
+      </MenuGroup>
+      <MenuGroup>
+        {(['en', 'zh'] as const).map((one) => <MenuChoice key={one} lang={one} isChosen={language === one} onClick={() => choose(one)}>{one === 'en' ? 'English' : '中文'}</MenuChoice>)}
+      </MenuGroup>
+      <MenuGroup>
+        <MenuItem onClick={openHelp}>{words.keysTitle}</MenuItem>
+        <MenuLink to="/" onClick={() => setGuide('open')}>{words.guideTitle}</MenuLink>
+        {who.key_required && <MenuItem onClick={() => void signOut()}>{words.signOut}</MenuItem>}
+      </MenuGroup>
     </Menu>
   )
 }

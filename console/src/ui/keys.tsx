@@ -82,7 +82,7 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
         void navigate({ to: place })
       } else if (event.key === 'Escape') {
         // What is open closes by itself; from a screen it leads to what is above.
-        if (!event.defaultPrevented && document.querySelector('[role=menu], [role=listbox]') === null) [...document.querySelectorAll<HTMLElement>('#content .crumbs a')].at(-1)?.click()
+        if (!event.defaultPrevented && document.querySelector('[role=menu]:popover-open, [role=listbox]') === null) [...document.querySelectorAll<HTMLElement>('#content .crumbs a')].at(-1)?.click()
       } else if (event.key === '?') openHelp()
       else if (event.key === 'j' || event.key === 'k') step(event.key === 'j' ? 1 : -1)
       else if (event.key === '/') {

@@ -41,10 +41,10 @@ export function WordsProvider({ first, children }: { first: { language: Language
     void loadWords(next).then((loaded) => set({ language: next, words: loaded }))
   }, [])
   const chosen = useMemo(() => ({ words, language, choose }), [words, language, choose])
-  // What closes a dialog has no text, and what opens in a menu begins with its first item.
+  // What closes a dialog has no text of its own.
   const theme = useMemo(() => {
     const named = { defaultProps: { closeButtonProps: { 'aria-label': words.close } } }
-    return { components: { Modal: named, Drawer: named, Menu: { defaultProps: { withInitialFocusPlaceholder: false } } } }
+    return { components: { Modal: named, Drawer: named } }
   }, [words])
   return <Context.Provider value={chosen}><MantineThemeProvider theme={theme}>{children}</MantineThemeProvider></Context.Provider>
 }

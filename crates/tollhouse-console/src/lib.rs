@@ -86,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Largest transfer of the first page load, in bytes.
-    const FIRST_LOAD_BYTES_MAX: usize = 250 * 1024;
+    /// Largest transfer of the files that the document names, in bytes.
+    const FIRST_LOAD_BYTES_MAX: usize = 220_000;
 
     #[test]
     fn the_document_loads_files_that_exist_and_holds_no_script() {

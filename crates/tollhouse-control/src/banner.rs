@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tollhouse_proxy::worker::Transport;
 use tollhouse_stdx::UnixPath;
+use tollhouse_stdx::plural::counted;
 
 use crate::admin::RunningAdmin;
 use crate::feed::Source;
@@ -45,8 +46,8 @@ pub struct Banner<'a> {
 impl Banner<'_> {
     /// Prints the text to standard output, in few lines so that users read it.
     pub fn print(&self) {
-        let workers = self.workers;
-        println!("tollhouse {} serves with {workers} workers", env!("CARGO_PKG_VERSION"));
+        let workers = counted(self.workers, "worker");
+        println!("tollhouse {} serves with {workers}", env!("CARGO_PKG_VERSION"));
         for (address, transport) in self.data_plane {
             let scheme = match transport {
                 Transport::Plain => "http",

@@ -8,7 +8,7 @@ import type { Kind } from '../../api/types'
 import { useDocument } from '../../form/document'
 import { fault, memberText } from '../../lib/json-text'
 import { pathAt, textAt } from '../../lib/pointer'
-import { leaveField } from '../../form/leave'
+import { isElsewhere, leaveField } from '../../form/leave'
 import { useSay } from '../../form/texts'
 import type { EditorView } from '../../form/views'
 import { announce } from '../../api/saved'
@@ -80,7 +80,7 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'form' }: Edi
   const known = id ?? (scope === '' ? undefined : naming.by === 'keeper' ? `${scope}/-` : scope)
   const refused = useRefusal() ?? (target === '' && naming.by !== 'anybody' && naming.by !== 'field' ? words.idMissing : undefined)
   const sealed = useSealed(kind, id, base)
-  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
+  useBlocker({ shouldBlockFn: (move) => isElsewhere(move) && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
 
   const choose = (next: EditorView) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'form' ? undefined : next })) as never, replace: true, resetScroll: false })
 

@@ -66,7 +66,7 @@ function Path({ path, route, upstream, nodeRates }: { path: RoutePath; route: Ra
         {route?.refusals?.map((one) => <div key={one.plugin}><Text size="xs" c="dimmed">{one.plugin}</Text><Refused of={one} route={path.id} all={route.rate} /></div>)}
       </Box>
       <Box title={id !== undefined ? <Anchor component={Link} to={`/objects/upstreams/${encodeURIComponent(id)}`}>{nodes[0]?.name ?? id}</Anchor> : place === undefined ? words.noUpstream : words.ownUpstream} figures={upstream ?? route} search={{ route: path.id }} isQuiet={place === undefined}>
-        <Text size="xs" c="dimmed">{words.nodesInline(nodes.length)}</Text>
+        {nodes.length > 0 && <Text size="xs" c="dimmed">{words.nodesInline(nodes.length)}</Text>}
       </Box>
       <div className="map-nodes">
         {shown.map((node) => <NodeBox key={`${node.host}:${node.port}`} node={node} rate={nodeRates.find((row) => row.id === node.address)} />)}

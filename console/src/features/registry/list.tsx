@@ -68,7 +68,7 @@ export function RegistryServices() {
                       <Table.Td><Anchor component={Link} to={`/registry/${segmentOf(row.namespace)}/${segmentOf(row.name)}`}>{row.name}</Anchor></Table.Td>
                       <Table.Td>{row.namespace}</Table.Td>
                       <Table.Td><InstanceCounts counted={row.instances} /></Table.Td>
-                      <Table.Td>{row.mass_expiry ? <StateBadge state="warn" label={words.protection} /> : row.instances.healthy > 0 ? <StateBadge state="good" label={words.healthy} /> : <StateBadge state={row.instances.total > 0 ? 'bad' : 'off'} label={row.instances.total > 0 ? words.unhealthy : words.none} />}</Table.Td>
+                      <Table.Td>{row.mass_expiry ? <StateBadge state="warn" label={words.protection} /> : row.instances.healthy > 0 ? <StateBadge state="good" label={words.available} /> : <StateBadge state={row.instances.total > 0 ? 'bad' : 'off'} label={row.instances.total > 0 ? words.unhealthy : words.none} />}</Table.Td>
                     </Table.Tr>
                   ))}
                 </Table.Tbody>

@@ -16,6 +16,8 @@ import { useWords } from '../../words/words'
 import { useRefusal } from '../../ui/permission'
 import type { Problem } from '../../form/context'
 import { useDocument } from '../../form/document'
+import { isElsewhere } from '../../form/leave'
+import { RULE_LAYERS } from '../../form/layers/rules'
 import type { Schema } from '../../form/plan'
 import { DocumentViews, type EditorView } from '../../form/views'
 import { isRuleKind, RULE_STARTS, type RuleKind } from './kinds'
@@ -58,7 +60,7 @@ export function RegistryRule() {
 
 interface EditorProps { kind: RuleKind; id?: string; view?: EditorView; path: string; name: string; base: string; start?: string; isOn?: boolean }
 
-function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false }: EditorProps) {
+function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false }: EditorProps) {
   const words = useWords()
   const client = useQueryClient()
   const navigate = useNavigate()
@@ -74,7 +76,7 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
   if (broken === undefined && readable !== text) setReadable(text)
   const isChanged = text !== (start ?? base)
   const refused = useRefusal('registry')
-  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
+  useBlocker({ shouldBlockFn: (move) => isElsewhere(move) && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
   const method = id === undefined ? 'POST' : 'PUT'
   const send = async (verb: string, body?: string) => {
     setError(undefined)
@@ -108,8 +110,8 @@ function Editor({ kind, id, view = 'both', path, name, base, start, isOn = false
       ) : (
         <Stack>
           <DocumentViews
-            schema={schema.data} document={document} view={view} problems={NO_PROBLEMS} isTaken={false}
-            choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'both' ? undefined : next })) as never, replace: true, resetScroll: false })}
+            schema={schema.data} layer={RULE_LAYERS[kind]} document={document} view={view} problems={NO_PROBLEMS} isTaken={false}
+            choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'form' ? undefined : next })) as never, replace: true, resetScroll: false })}
             instead={schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}
           />
           <Group>

@@ -97,7 +97,7 @@ export function Requests() {
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
                   <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {visible(row.host + row.path)}</Opens></Table.Td>
                   <Table.Td className="mono nowrap">{row.error ? <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}{row.plugin && ` (${row.plugin})`}</Opens> : row.status >= 500 ? <span>{words.answeredByNode}</span> : null}</Table.Td>
-                  <Table.Td>{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{names.get(row.route) ?? row.route}</Opens>}</Table.Td>
+                  <Table.Td className="narrow">{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{names.get(row.route) ?? row.route}</Opens>}</Table.Td>
                   <Table.Td className="mono nowrap">{[...new Set(row.attempts.map((it) => it.node))].map((node) => <Opens key={node} isCell onClick={() => set({ q: node })}>{node}</Opens>)}</Table.Td>
                   <Table.Td className="mono nowrap hide-medium">{row.client}</Table.Td>
                   <Table.Td className="numbers">{words.ms(row.duration_ms)}</Table.Td>

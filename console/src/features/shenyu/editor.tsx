@@ -7,7 +7,7 @@ import { useEffect, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { useDocument } from '../../form/document'
 import type { Text as Words } from '../../form/layers/layer'
-import { leaveField } from '../../form/leave'
+import { isElsewhere, leaveField } from '../../form/leave'
 import { missingIn } from '../../form/missing'
 import { useSay } from '../../form/texts'
 import { DocumentViews, type EditorView } from '../../form/views'
@@ -107,7 +107,7 @@ function Editor({ kind, id, told, plugin, within, view = 'form' }: EditorProps) 
   }
   const method = isNew ? 'POST' : 'PUT'
   const path = pathOf(kind, id)
-  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && text !== base && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => text !== base && !isDone.current })
+  useBlocker({ shouldBlockFn: (move) => isElsewhere(move) && text !== base && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => text !== base && !isDone.current })
   const problems = error instanceof ApiError ? faults(error.message) : []
   const send = async (verb: string, body?: string) => {
     setError(undefined)

@@ -4,7 +4,7 @@ import { DESC, LABELS, NOTES, type Layer } from './layer'
 export const consumer: Layer = {
   sections: [
     { title: ['General', '基本'], items: ['username', 'group_id'] },
-    { title: ['Credentials and plugins', '凭证与插件'], note: ['How the consumer is recognised, and what applies to it alone.', '如何识别该消费者，以及仅对其生效的插件。'], items: ['plugins'] },
+    { title: ['Credentials and plugins', '凭证与插件'], note: ['How the consumer is identified, and which plugins apply to it alone.', '如何识别该消费者，以及仅对其生效的插件。'], items: ['plugins'] },
     NOTES,
   ],
   fields: {

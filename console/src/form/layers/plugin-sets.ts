@@ -19,7 +19,7 @@ export const pluginMetadata: Layer = {
   sections: [{ title: ['Settings', '设置'], note: ['They apply to every use of the plugin.', '对该插件的所有使用生效。'], items: ['log_format', 'log_format_extra', 'max_pending_entries'] }],
   fields: {
     log_format: { title: ['Log format', '日志格式'], help: ['Names of fields with what each holds, such as host = $host.', '字段名及其内容，如 host = $host。'], inline: 'titled' },
-    log_format_extra: { title: ['Further log fields', '附加日志字段'] },
-    max_pending_entries: { title: ['Entries that may wait', '待发送条目上限'] },
+    log_format_extra: { title: ['Additional log fields', '附加日志字段'] },
+    max_pending_entries: { title: ['Buffer size (entries)', '待发送条目上限'] },
   },
 }

@@ -31,9 +31,9 @@ export const route: Layer = {
       ],
     },
     { title: ['Target', '目标'], note: ['Where the requests go.', '请求发往何处。'], items: [TARGET] },
-    { title: ['Plugins', '插件'], note: ['What is done to requests and answers on the way.', '途中对请求和应答所做的处理。'], items: ['plugins', 'plugin_config_id'] },
+    { title: ['Plugins', '插件'], note: ['What the gateway does with requests and responses.', '途中对请求和应答所做的处理。'], items: ['plugins', 'plugin_config_id'] },
     {
-      title: ['More conditions', '更多条件'], note: ['For requests whose path and host alone do not decide.', '路径和主机不足以判断时使用。'], isFolded: true,
+      title: ['More conditions', '更多条件'], note: ['For routes that path and host alone do not tell apart.', '路径和主机不足以判断时使用。'], isFolded: true,
       items: [
         'vars',
         { choice: ['Clients', '客户端'], sides: [{ title: ['One address', '一个地址'], fields: ['remote_addr'] }, { title: ['Several addresses', '多个地址'], fields: ['remote_addrs'] }] },
@@ -50,7 +50,7 @@ export const route: Layer = {
     uris: { title: ['Paths', '路径'], help: ['Exact, or with * at the end for all below it.', '精确路径；以 * 结尾则包含其下全部。'], placeholder: '/orders/*' },
     host: { title: ['Host', '主机'], help: ['Empty: any host.', '留空：任意主机。'], placeholder: 'shop.example.com' },
     hosts: { title: ['Hosts', '主机'], help: ['Empty: any host.', '留空：任意主机。'], placeholder: '*.example.com' },
-    methods: { title: ['Methods', '方法'], help: ['None chosen: all methods.', '不选：全部方法。'] },
+    methods: { title: ['Methods', '方法'], help: ['No choice means all methods.', '不选：全部方法。'] },
     upstream: UPSTREAM,
     upstream_id: UPSTREAM_ID,
     service_id: SERVICE_ID,

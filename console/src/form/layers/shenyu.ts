@@ -3,11 +3,11 @@ import { plain, type Layer, type Look, type Section } from './layer'
 
 const ENABLED: Look = { title: ['Enabled', '启用'] }
 const SORT: Look = { title: ['Order', '顺序'], help: ['Lower numbers come first.', '数值小的优先。'] }
-const LOGGED: Look = { title: ['Log what it takes', '记录命中的请求'] }
+const LOGGED: Look = { title: ['Log matching requests', '记录命中的请求'] }
 const RESTFUL: Look = { title: ['Match paths with variables', '匹配带变量的路径'] }
 
 const MATCH_MODE: Look = {
-  title: ['Requests must meet', '请求须满足'],
+  title: ['Requests must match', '请求须满足'],
   choices: { 0: ['All conditions', '全部条件'], 1: ['Any condition', '任一条件'] },
 }
 
@@ -54,7 +54,7 @@ export const selector: Layer = {
     matchMode: { ...MATCH_MODE, when: ({ type }) => type !== 0 },
     selectorConditions: { ...CONDITIONS, when: ({ type }) => type !== 0 },
     sort: SORT,
-    continued: { title: ['Ask its rules', '继续匹配规则'], help: ['Off: the selector alone decides.', '关闭：仅由选择器决定。'] },
+    continued: { title: ['Check its rules', '继续匹配规则'], help: ['Off: the selector alone decides.', '关闭：仅由选择器决定。'] },
     loged: LOGGED,
     matchRestful: RESTFUL,
   },
@@ -120,7 +120,7 @@ const appAuth: Layer = {
     enabled: ENABLED,
     open: { title: ['Only the paths below', '仅限以下路径'] },
     authPathList: { title: ['Paths', '路径'], isRow: true, layer: plain({ appName: { title: ['Application', '应用'] }, path: { title: ['Path', '路径'], placeholder: '/orders/**' }, enabled: { title: ['Open', '开放'] } }) },
-    authParamList: { title: ['Told to nodes', '告知节点'], isRow: true, layer: plain({ appName: { title: ['Application', '应用'] }, appParam: { title: ['Text', '内容'] } }) },
+    authParamList: { title: ['Values for nodes', '告知节点'], isRow: true, layer: plain({ appName: { title: ['Application', '应用'] }, appParam: { title: ['Text', '内容'] } }) },
     userId: { title: ['Owner', '所有者'] },
     phone: { title: ['Phone', '电话'] },
     extInfo: { title: ['Note', '备注'] },
@@ -134,7 +134,7 @@ const nodes = (address: string): Look => ({
   title: ['Nodes', '节点'], help: ['Where requests are sent. Leave it empty where services register themselves.', '请求发往何处。服务自行注册时留空。'], isRow: true,
   layer: plain({
     [address]: { title: ['Address', '地址'], placeholder: '10.0.0.1:8080' }, weight: { title: ['Weight', '权重'], placeholder: '50' },
-    protocol: { title: ['Scheme', '协议'], choices: { 'http://': ['http://', 'http://'], 'https://': ['https://', 'https://'] } }, status: { title: ['Takes requests', '接收请求'] },
+    protocol: { title: ['Scheme', '协议'], choices: { 'http://': ['http://', 'http://'], 'https://': ['https://', 'https://'] } }, status: { title: ['Accepts requests', '接收请求'] },
     warmup: { title: ['Warm-up', '预热'], unit: 'milliseconds' }, gray: { title: ['Gray node', '灰度节点'] }, timestamp: { title: ['Started at (ms)', '启动时间（毫秒）'] },
   }, [address, 'weight', 'protocol', 'status']),
 })
@@ -146,7 +146,7 @@ const SENDING: Look = {
   layer: plain({
     loadBalance: {
       title: ['Load balancing', '负载均衡'],
-      choices: { random: ['Random, by weight', '按权重随机'], roundRobin: ['Round robin', '轮询'], hash: ['By client address', '按客户端地址哈希'], leastActive: ['Fewest requests in flight', '最少活动请求'], p2c: ['Better of two', '两者取优 (P2C)'], shortestResponse: ['Fastest answers', '最快响应'] },
+      choices: { random: ['Random, by weight', '按权重随机'], roundRobin: ['Round robin', '轮询'], hash: ['By client address', '按客户端地址哈希'], leastActive: ['Fewest requests in flight', '最少活动请求'], p2c: ['Better of two', '两者取优 (P2C)'], shortestResponse: ['Shortest response time', '最快响应'] },
     },
     timeout: { title: ['Timeout', '超时'], unit: 'milliseconds' }, retry: { title: ['Retries', '重试次数'] },
     retryStrategy: { title: ['Retry at', '重试位置'], choices: { current: ['The same node', '同一节点'], failover: ['Another node', '其他节点'], fixed: ['The same node, after a pause', '同一节点，固定间隔'], exponential: ['The same node, after growing pauses', '同一节点，间隔递增'] } },
@@ -169,9 +169,9 @@ export const SETTINGS: Record<string, Settings | undefined> = {
       inline: 'bare',
       layer: plain({
         algorithmName: { title: ['Algorithm', '算法'], choices: { slidingWindow: ['Sliding window', '滑动窗口'], leakyBucket: ['Leaky bucket', '漏桶'], concurrent: ['Requests at a time', '并发数'], tokenBucket: ['Token bucket', '令牌桶'] } },
-        replenishRate: { title: ['Requests a second', '每秒请求数'] }, burstCapacity: { title: ['Burst', '突发容量'] },
+        replenishRate: { title: ['Requests per second', '每秒请求数'] }, burstCapacity: { title: ['Burst', '突发容量'] },
         keyResolverName: { title: ['Count by', '计数依据'], choices: { WHOLE_KEY_RESOLVER: ['All requests together', '全部请求'], REMOTE_ADDRESS_KEY_RESOLVER: ['Client address', '客户端地址'] } },
-        requestCount: { title: ['Tokens a request', '每请求令牌数'] },
+        requestCount: { title: ['Tokens per request', '每请求令牌数'] },
       }, ['algorithmName', 'replenishRate', 'burstCapacity', 'keyResolverName']),
     },
   },
@@ -184,9 +184,9 @@ export const SETTINGS: Record<string, Settings | undefined> = {
       title: ['Flow control', '流量控制'],
       inline: 'bare',
       layer: plain({
-        flowRuleEnable: { title: ['Limit the flow', '启用限流'], as: 'onOff' }, flowRuleGrade: { title: ['Limit by', '限流依据'], choices: { 1: ['Requests a second', '每秒请求数'], 0: ['Requests at a time', '并发数'] } }, flowRuleCount: { title: ['Limit', '阈值'] },
+        flowRuleEnable: { title: ['Limit the flow', '启用限流'], as: 'onOff' }, flowRuleGrade: { title: ['Limit by', '限流依据'], choices: { 1: ['Requests per second', '每秒请求数'], 0: ['Requests at a time', '并发数'] } }, flowRuleCount: { title: ['Limit', '阈值'] },
         flowRuleControlBehavior: { title: ['Above the limit', '超出时'], choices: { 0: ['Refuse', '拒绝'], 1: ['Warm up', '预热'], 2: ['Queue', '排队'], 3: ['Warm up and queue', '预热并排队'] } },
-        degradeRuleEnable: { title: ['Circuit breaker', '启用熔断'], as: 'onOff' }, degradeRuleGrade: { title: ['Open by', '熔断依据'], choices: { 0: ['Slow answers', '慢响应'], 1: ['Share of errors', '错误比例'], 2: ['Number of errors', '错误数'] } }, degradeRuleCount: { title: ['Threshold', '熔断阈值'] },
+        degradeRuleEnable: { title: ['Circuit breaker', '启用熔断'], as: 'onOff' }, degradeRuleGrade: { title: ['Open by', '熔断依据'], choices: { 0: ['Slow responses', '慢响应'], 1: ['Share of errors', '错误比例'], 2: ['Number of errors', '错误数'] } }, degradeRuleCount: { title: ['Threshold', '熔断阈值'] },
         degradeRuleTimeWindow: { title: ['Open for', '熔断时长'], unit: 'seconds' }, fallbackUri: { title: ['Fallback path', '降级路径'] },
       }),
     },
@@ -196,7 +196,7 @@ export const SETTINGS: Record<string, Settings | undefined> = {
       title: ['Limit and circuit breaker', '限流与熔断'],
       inline: 'bare',
       layer: plain({
-        limitForPeriod: { title: ['Requests a period', '每周期请求数'] }, limitRefreshPeriod: { title: ['Period', '周期'], unit: 'milliseconds' }, timeoutDurationRate: { title: ['Wait for at most', '最长等待'], unit: 'milliseconds' },
+        limitForPeriod: { title: ['Requests per period', '每周期请求数'] }, limitRefreshPeriod: { title: ['Period', '周期'], unit: 'milliseconds' }, timeoutDurationRate: { title: ['Longest wait', '最长等待'], unit: 'milliseconds' },
         circuitEnable: { title: ['Circuit breaker', '启用熔断'], as: 'onOff' }, failureRateThreshold: { title: ['Opens at failures of', '熔断失败率'], unit: 'percent' },
         slidingWindowType: { title: ['Judge the last', '统计窗口'], choices: { 0: ['Requests', '请求数'], 1: ['Seconds', '秒'] } }, fallbackUri: { title: ['Fallback path', '降级路径'] },
       }),
@@ -204,6 +204,6 @@ export const SETTINGS: Record<string, Settings | undefined> = {
   },
   rewrite: { rule: { title: ['New path', '新路径'], inline: 'bare', layer: plain({ regex: { title: ['Pattern', '模式'], placeholder: '/api/(.*)' }, replace: { title: ['Becomes', '替换为'], placeholder: '/$1' }, percentage: { title: ['Share of requests', '请求比例'], unit: 'percent' } }) } },
   redirect: { rule: { title: ['Redirect', '重定向'], inline: 'bare', layer: plain({ redirectURI: { title: ['To', '目标'], placeholder: 'https://example.com/' }, httpStatusCode: { title: ['Status', '状态码'] } }) } },
-  contextPath: { rule: { title: ['Context path', '上下文路径'], inline: 'bare', layer: plain({ contextPath: { title: ['Remove this start', '去除前缀'], placeholder: '/orders' }, addPrefix: { title: ['Add this start', '添加前缀'] } }) } },
+  contextPath: { rule: { title: ['Context path', '上下文路径'], inline: 'bare', layer: plain({ contextPath: { title: ['Remove prefix', '去除前缀'], placeholder: '/orders' }, addPrefix: { title: ['Add prefix', '添加前缀'] } }) } },
   mock: { rule: { title: ['Answer', '应答'], inline: 'bare', layer: plain({ httpStatusCode: { title: ['Status', '状态码'] }, responseContent: { title: ['Body', '应答体'], as: 'lines' } }) } },
 }

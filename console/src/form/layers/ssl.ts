@@ -43,7 +43,7 @@ export const ssl: Layer = {
     },
     certs: { title: ['Further certificate chains', '更多证书链'], as: 'pem' },
     keys: { title: ['Their private keys', '对应的私钥'], help: ['In the same order.', '顺序相同。'], as: 'pem', isWriteOnly: true },
-    ssl_protocols: { title: ['TLS versions', 'TLS 版本'], help: ['None chosen: those of the configuration.', '不选：沿用配置文件。'] },
+    ssl_protocols: { title: ['TLS versions', 'TLS 版本'], help: ['No choice means those of the bootstrap file.', '不选：沿用配置文件。'] },
     ocsp: { title: ['OCSP response', 'OCSP 应答'], help: ['DER in base64; usually fetched by the gateway itself.', 'base64 编码的 DER，通常由网关自行获取。'], as: 'lines' },
     ocsps: { title: ['Further OCSP responses', '更多 OCSP 应答'] },
     desc: DESC,

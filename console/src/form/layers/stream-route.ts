@@ -16,7 +16,7 @@ export const streamRoute: Layer = {
     server_port: { title: ['Port', '端口'], help: ['One of the ports in listen.stream.', 'listen.stream 中的端口之一。'], placeholder: '9100' },
     sni: { title: ['Server name (TLS)', '服务器名称 (TLS)'], placeholder: 'db.example.com' },
     remote_addr: { title: ['Client address', '客户端地址'], help: ['An address or a network.', '地址或网段。'], placeholder: '10.0.0.0/8' },
-    server_addr: { title: ['Own address', '本机地址'], help: ['The address that the connection came to.', '连接到达的地址。'], placeholder: '192.0.2.10' },
+    server_addr: { title: ['Own address', '本机地址'], help: ['Local address on which the connection arrived.', '连接到达的地址。'], placeholder: '192.0.2.10' },
     upstream: UPSTREAM,
     upstream_id: UPSTREAM_ID,
     service_id: SERVICE_ID,

@@ -28,7 +28,7 @@ const ACTIVE: Layer = plain({
   unhealthy: {
     title: ['Unhealthy when', '判为不健康的条件'],
     layer: plain({
-      interval: { title: ['Probe every', '探测间隔'], unit: 'seconds' }, http_failures: { title: ['Failed answers in a row', '连续失败应答次数'] },
+      interval: { title: ['Probe every', '探测间隔'], unit: 'seconds' }, http_failures: { title: ['Failed responses in a row', '连续失败应答次数'] },
       tcp_failures: { title: ['Failed connections in a row', '连续连接失败次数'] }, timeouts: { title: ['Timeouts in a row', '连续超时次数'] }, http_statuses: STATUSES,
     }),
   },
@@ -39,7 +39,7 @@ const PASSIVE: Layer = plain({
   unhealthy: {
     title: ['Unhealthy when', '判为不健康的条件'],
     layer: plain({
-      http_failures: { title: ['Failed answers in a row', '连续失败应答次数'] }, tcp_failures: { title: ['Failed connections in a row', '连续连接失败次数'] },
+      http_failures: { title: ['Failed responses in a row', '连续失败应答次数'] }, tcp_failures: { title: ['Failed connections in a row', '连续连接失败次数'] },
       timeouts: { title: ['Timeouts in a row', '连续超时次数'] }, http_statuses: STATUSES,
     }),
   },
@@ -63,7 +63,7 @@ const FIELDS: Layer['fields'] = {
   },
   type: {
     title: ['Load balancing', '负载均衡'],
-    choices: { roundrobin: ['Round robin, by weight', '按权重轮询'], chash: ['Consistent hashing', '一致性哈希'], least_conn: ['Fewest requests in flight', '最少活动请求'], ewma: ['Fastest answers', '最快响应'] },
+    choices: { roundrobin: ['Round robin, by weight', '按权重轮询'], chash: ['Consistent hashing', '一致性哈希'], least_conn: ['Fewest requests in flight', '最少活动请求'], ewma: ['Shortest response time', '最快响应'] },
   },
   hash_on: {
     title: ['Hash of', '哈希来源'], when: ({ type }) => type === 'chash',
@@ -83,7 +83,7 @@ const FIELDS: Layer['fields'] = {
   timeout: TIMEOUT,
   keepalive_pool: {
     isRow: true,
-    title: ['Kept connections', '保持的连接'],
+    title: ['Connection pool', '保持的连接'],
     layer: plain({ size: { title: ['Idle connections', '空闲连接数'] }, idle_timeout: { title: ['Idle for at most', '最长空闲'], unit: 'seconds' }, requests: { title: ['Requests per connection', '每连接请求数'] } }),
   },
   tls: {
@@ -106,8 +106,8 @@ const FIELDS: Layer['fields'] = {
     title: ['Health checks', '健康检查'],
     inline: 'bare',
     layer: plain({
-      active: { title: ['Probes', '主动探测'], help: ['Requests that the gateway sends to each node.', '网关向每个节点发送的探测。'], layer: ACTIVE },
-      passive: { title: ['Watch the traffic', '观察流量'], help: ['Judges nodes by their answers to clients.', '根据节点对客户端的应答判断。'], layer: PASSIVE },
+      active: { title: ['Active checks', '主动检查'], help: ['Requests that the gateway sends to each node.', '网关向每个节点发送的探测。'], layer: ACTIVE },
+      passive: { title: ['Passive checks', '被动检查'], help: ['Judges nodes by their responses to requests of clients.', '根据节点对客户端的应答判断。'], layer: PASSIVE },
     }),
   },
   warm_up_conf: {

@@ -13,7 +13,7 @@ export const authentication: Record<string, PluginLayer> = {
   },
   'jwt-auth': {
     layer: plain({ header: { title: ['Header with the token', '携带令牌的请求头'] }, key_claim_name: { title: ['Claim that names the key', '指明密钥的声明'] }, hide_credentials: HIDE }),
-    identity: plain({ key: { title: ['Key', '键'], help: ['The value of the claim by which the consumer is found.', '用于查找消费者的声明值。'] }, algorithm: { title: ['Algorithm', '算法'] }, secret: SECRET, public_key: { title: ['Public key', '公钥'], as: 'pem' } }),
+    identity: plain({ key: { title: ['Key', '键'], help: ['Value of the claim that identifies the consumer.', '用于查找消费者的声明值。'] }, algorithm: { title: ['Algorithm', '算法'] }, secret: SECRET, public_key: { title: ['Public key', '公钥'], as: 'pem' } }),
   },
   'hmac-auth': {
     layer: plain({ clock_skew: { title: ['Tolerated clock skew', '允许的时钟偏差'], unit: 'seconds' }, signed_headers: { title: ['Headers that must be signed', '必须签名的请求头'] }, hide_credentials: HIDE }),
@@ -27,8 +27,8 @@ export const authentication: Record<string, PluginLayer> = {
   },
   'forward-auth': {
     layer: plain({
-      uri: { title: ['Address that decides', '鉴权服务地址'], placeholder: 'http://127.0.0.1:9000/auth' },
-      request_headers: { title: ['Headers sent to it', '发送给它的请求头'] }, upstream_headers: { title: ['Headers passed on to nodes', '传给节点的请求头'] },
+      uri: { title: ['Authorization server', '鉴权服务地址'], placeholder: 'http://127.0.0.1:9000/auth' },
+      request_headers: { title: ['Headers to send', '发送给它的请求头'] }, upstream_headers: { title: ['Headers passed on to nodes', '传给节点的请求头'] },
     }),
   },
   opa: { layer: plain({ host: { title: ['Address of OPA', 'OPA 地址'], placeholder: 'http://127.0.0.1:8181' }, policy: { title: ['Policy', '策略'], placeholder: 'httpapi/authz' }, timeout: { title: ['Timeout', '超时'], unit: 'milliseconds' } }) },

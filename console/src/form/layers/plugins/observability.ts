@@ -3,13 +3,13 @@ import { plain, type Look } from '../layer'
 import type { PluginLayer } from './plugin-layer'
 
 const BODY: Look = { title: ['Include request bodies', '包含请求体'] }
-const ANSWER: Look = { title: ['Include answer bodies', '包含应答体'] }
+const ANSWER: Look = { title: ['Include response bodies', '包含应答体'] }
 const FORMAT: Look = { title: ['Log format', '日志格式'], help: ['Names of fields with what each holds, such as host = $host.', '字段名及其内容，如 host = $host。'] }
 const HOST: Look = { title: ['Host', '主机'] }
 const PORT: Look = { title: ['Port', '端口'] }
 
 export const observability: Record<string, PluginLayer> = {
-  prometheus: { layer: plain({ prefer_name: { title: ['Names instead of ids', '使用名称而非 ID'] } }) },
+  prometheus: { layer: plain({ prefer_name: { title: ['Names instead of IDs', '使用名称而非 ID'] } }) },
   'file-logger': { layer: plain({ path: { title: ['File', '文件'], placeholder: '/var/log/tollhouse/orders.log' }, include_req_body: BODY, log_format: FORMAT }) },
   'http-logger': { layer: plain({ uri: { title: ['Send to', '发送到'], placeholder: 'http://127.0.0.1:9200/logs' }, auth_header: { title: ['Authorization header', 'Authorization 请求头'] }, include_req_body: BODY, log_format: FORMAT }, ['uri', 'auth_header', 'log_format']) },
   'loki-logger': { layer: plain({ endpoint_addrs: { title: ['Addresses of Loki', 'Loki 地址'], placeholder: 'http://127.0.0.1:3100' }, log_labels: { title: ['Labels', '标签'] }, tenant_id: { title: ['Tenant', '租户'] } }) },

@@ -13,15 +13,15 @@ export const security: Record<string, PluginLayer> = {
   },
   'ip-restriction': {
     layer: plain({
-      whitelist: { title: ['Allowed addresses', '允许的地址'], placeholder: '10.0.0.0/8' }, blacklist: { title: ['Refused addresses', '拒绝的地址'], placeholder: '192.0.2.7' },
+      whitelist: { title: ['Allowed addresses', '允许的地址'], placeholder: '10.0.0.0/8' }, blacklist: { title: ['Blocked addresses', '拒绝的地址'], placeholder: '192.0.2.7' },
       message: MESSAGE,
     }, [lists('whitelist', 'blacklist'), 'message']),
   },
   'ua-restriction': {
-    layer: plain({ allowlist: { title: ['Allowed agents', '允许的 User-Agent'] }, denylist: { title: ['Refused agents', '拒绝的 User-Agent'], placeholder: '.*bot.*' }, bypass_missing: { title: ['Pass without User-Agent', '缺少 User-Agent 时放行'] }, message: MESSAGE }, [lists('allowlist', 'denylist'), 'bypass_missing', 'message']),
+    layer: plain({ allowlist: { title: ['Allowed user agents', '允许的 User-Agent'] }, denylist: { title: ['Blocked user agents', '拒绝的 User-Agent'], placeholder: '.*bot.*' }, bypass_missing: { title: ['Pass without User-Agent', '缺少 User-Agent 时放行'] }, message: MESSAGE }, [lists('allowlist', 'denylist'), 'bypass_missing', 'message']),
   },
   'referer-restriction': {
-    layer: plain({ whitelist: { title: ['Allowed sites', '允许的站点'], placeholder: '*.example.com' }, blacklist: { title: ['Refused sites', '拒绝的站点'] }, bypass_missing: { title: ['Pass without Referer', '缺少 Referer 时放行'] }, message: MESSAGE }, [lists('whitelist', 'blacklist'), 'bypass_missing', 'message']),
+    layer: plain({ whitelist: { title: ['Allowed sites', '允许的站点'], placeholder: '*.example.com' }, blacklist: { title: ['Blocked sites', '拒绝的站点'] }, bypass_missing: { title: ['Pass without Referer', '缺少 Referer 时放行'] }, message: MESSAGE }, [lists('whitelist', 'blacklist'), 'bypass_missing', 'message']),
   },
   'consumer-restriction': {
     layer: plain({

@@ -23,7 +23,7 @@ export const traffic: Record<string, PluginLayer> = {
   },
   'limit-req': {
     start: { burst: 0, key: 'remote_addr', rejected_code: 429 },
-    layer: plain({ rate: { title: ['Requests a second', '每秒请求数'], placeholder: '10' }, burst: { title: ['More, delayed', '突发（延迟处理）'], help: ['Requests above the rate that wait instead of being refused.', '超过速率但排队等待而不被拒绝的请求数。'] }, key: KEY, rejected_code: REJECTED }),
+    layer: plain({ rate: { title: ['Requests per second', '每秒请求数'], placeholder: '10' }, burst: { title: ['More, delayed', '突发（延迟处理）'], help: ['Requests above the rate that wait instead of being refused.', '超过速率但排队等待而不被拒绝的请求数。'] }, key: KEY, rejected_code: REJECTED }),
   },
   'limit-conn': {
     start: { burst: 0, default_conn_delay: 0.1, key: 'remote_addr', rejected_code: 429 },
@@ -48,12 +48,12 @@ export const traffic: Record<string, PluginLayer> = {
   'proxy-mirror': { layer: plain({ host: { title: ['Copy requests to', '镜像到'], placeholder: 'http://127.0.0.1:9797' }, path: { title: ['Other path', '改用路径'] }, sample_ratio: { title: ['Share of requests', '采样比例'], help: ['1 is all of them.', '1 表示全部。'] } }) },
   'proxy-cache': {
     start: { cache_strategy: 'memory', cache_zone: 'memory_cache' },
-    layer: plain({ cache_ttl: { title: ['Keep for', '缓存时间'], unit: 'seconds' }, cache_key: { title: ['Answers differ by', '缓存键'] }, cache_http_status: { title: ['Statuses that are kept', '缓存的状态码'] } }),
+    layer: plain({ cache_ttl: { title: ['Keep for', '缓存时间'], unit: 'seconds' }, cache_key: { title: ['Cache key', '缓存键'] }, cache_http_status: { title: ['Cached statuses', '缓存的状态码'] } }),
   },
   'api-breaker': {
     start: { break_response_code: 503 },
     layer: plain({
-      break_response_code: { title: ['Status while open', '熔断时的状态码'] }, max_breaker_sec: { title: ['Open for at most', '最长熔断'], unit: 'seconds' },
+      break_response_code: { title: ['Status while open', '熔断时的状态码'] }, max_breaker_sec: { title: ['Longest open time', '最长熔断'], unit: 'seconds' },
       unhealthy: { title: ['Opens when', '熔断条件'], layer: plain({ http_statuses: { title: ['Statuses', '状态码'] }, failures: { title: ['In a row', '连续次数'] } }) },
       healthy: { title: ['Closes when', '恢复条件'], layer: plain({ http_statuses: { title: ['Statuses', '状态码'] }, successes: { title: ['In a row', '连续次数'] } }) },
     }),

@@ -26,5 +26,5 @@ export const transformation: Record<string, PluginLayer> = {
   gzip: { layer: plain({ types: { title: ['Content types', '内容类型'] }, min_length: { title: ['From', '最小长度'], unit: 'bytes' }, comp_level: { title: ['Level', '压缩级别'] } }) },
   brotli: { layer: plain({ types: { title: ['Content types', '内容类型'] }, min_length: { title: ['From', '最小长度'], unit: 'bytes' }, comp_level: { title: ['Level', '压缩级别'] } }) },
   'grpc-transcode': { layer: plain({ proto_id: { title: ['Proto', 'Proto'], of: 'protos' }, service: { title: ['Service', '服务'], placeholder: 'shop.Orders' }, method: { title: ['Method', '方法'], placeholder: 'Get' } }) },
-  'request-id': { layer: plain({ header_name: { title: ['Header', '请求头'] }, algorithm: { title: ['Kind of id', 'ID 类型'] }, include_in_response: { title: ['Also in the answer', '应答中也包含'] } }) },
+  'request-id': { layer: plain({ header_name: { title: ['Header', '请求头'] }, algorithm: { title: ['Type of ID', 'ID 类型'] }, include_in_response: { title: ['Also in the response', '应答中也包含'] } }) },
 }

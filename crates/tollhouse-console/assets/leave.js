@@ -1,1 +1,0 @@
-function e(e){document.activeElement instanceof HTMLElement&&document.activeElement.blur(),requestAnimationFrame(()=>requestAnimationFrame(e))}export{e as t};

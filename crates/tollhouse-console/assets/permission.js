@@ -1,1 +1,0 @@
-import{D as e,b as t}from"./states.js";import{n}from"./session.js";function r(r=`objects`){let i=t(),a=n(),o=e()!==void 0;if(a.role===`viewer`)return i.viewerCannot;if(o)return i.unreachable;if(r!==`registry`){if(a.mode===`file`)return i.readOnlyFile(a.reason??``);if(a.mode===`away`)return i.away(a.reason??``);if(a.mode===`documents`)return i.readOnly}}export{r as t};

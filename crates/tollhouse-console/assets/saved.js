@@ -1,1 +1,0 @@
-var e=()=>{};function t(t){e=t}var n=t=>e(t);export{t as n,n as t};

@@ -1,10 +1,12 @@
 //! Parsed request without its body.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 
 use hyper::header::{COOKIE, HeaderMap};
 use hyper::{Method, Uri};
 use percent_encoding::percent_decode_str;
+use tollhouse_registry::Metadata;
 
 use crate::arguments::Arguments;
 
@@ -20,6 +22,17 @@ pub(crate) struct Call {
     pub arguments: Arguments,
     pub headers: HeaderMap,
     pub peer: SocketAddr,
+    /// Labels by which policies decide; unset for callers without policies, and for calls that
+    /// concern no objects.
+    pub object_labels: OnceLock<ObjectLabels>,
+}
+
+/// Labels of the objects that a call concerns.
+#[derive(Debug, Clone)]
+pub(crate) enum ObjectLabels {
+    Stored(Metadata),
+    /// Labels of a new object, or those of the objects of a list: each object is checked later.
+    Later,
 }
 
 impl Call {
@@ -35,6 +48,7 @@ impl Call {
             arguments: Arguments::parse(uri.query().unwrap_or_default()),
             headers,
             peer,
+            object_labels: OnceLock::new(),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::console;
 use crate::context::Admin;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
+use crate::object_rights;
 use crate::openapi;
 use crate::options::{ApiVersion, Cors, KeyCheck, StreamMode};
 use crate::plugins_api;
@@ -114,6 +115,9 @@ where
         return Err(not_registered());
     }
     // All paths below require a key. The paths above check it themselves, or are public.
+    if let Ok(request) = locate(admin, call, &segments) {
+        object_rights::note_labels(admin, &request).await?;
+    }
     auth::check_key(&admin.parts.options, call)?;
     match (segments.as_slice(), &call.method) {
         (["configs", "validate"], &Method::POST) => {

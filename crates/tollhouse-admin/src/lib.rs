@@ -27,6 +27,7 @@ mod host;
 mod index;
 mod limits;
 mod object;
+mod object_rights;
 mod openapi;
 mod options;
 mod page;

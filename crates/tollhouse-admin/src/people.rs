@@ -1,26 +1,30 @@
 //! Users and groups of the registry as callers of the Admin API: the same people and machines, with
 //! the same tokens, passwords and policies, as at the registry's own doors.
 //!
-//! A policy names objects of the gateway as `routes/team-a-*`, and these functions: to read objects,
-//! to write them, and to do everything, secrets and the process included.
+//! A policy names objects of the gateway as `routes/team-a-*` or by their labels, and these functions:
+//! to read objects, to write them, and to do everything, secrets and the process included. Rights by
+//! label are in `object_rights`.
 
 use std::sync::Arc;
 
 use tollhouse_registry::identity::{
     Attempt, IdentityKind, IdentityObject, Principal, Resource, ResourceKind, User, Verdict,
 };
-use tollhouse_registry::{Registry, State};
+use tollhouse_registry::{Metadata, Registry, State};
 
-use crate::call::Call;
+use crate::call::{Call, ObjectLabels};
 use crate::options::{AdminKey, Role};
 use crate::prefix;
 
-const READ: &str = "DescribeGatewayObjects";
-const WRITE: &str = "UpdateGatewayObjects";
+pub(crate) const READ: &str = "DescribeGatewayObjects";
+pub(crate) const WRITE: &str = "UpdateGatewayObjects";
 const ADMINISTER: &str = "AdministerGateway";
 
 /// Name that stands for all objects: only a right to everything covers it.
 const EVERYTHING: &str = "*";
+
+/// Name of the calls about a document with all objects.
+const WHOLE_DOCUMENT: &str = "configs";
 
 /// A user or group as the holder of a key, whose role depends on the call.
 #[derive(Debug, Clone)]
@@ -71,28 +75,45 @@ impl Person {
 
     fn role_for(&self, state: &State, call: &Call) -> Option<Role> {
         let (kind, name) = object_of(call);
-        let object = Resource {
-            kind: ResourceKind::Gateway,
-            id: "",
-            namespace: &kind,
-            name: &name,
-            labels: None,
+        let labels = match call.object_labels.get() {
+            Some(ObjectLabels::Stored(labels)) => Some(labels),
+            Some(ObjectLabels::Later) | None => None,
         };
-        let everything = Resource { namespace: "", name: EVERYTHING, ..object };
-        let may = |function, resource| {
+        let object = object(&kind, &name, labels);
+        let everything = Resource { namespace: "", name: EVERYTHING, labels: None, ..object };
+        let is_about_many = name == EVERYTHING || kind == WHOLE_DOCUMENT;
+        let decide = |function, resource: Resource<'_>| {
             let attempt = Attempt { function, resources: &[resource] };
-            state.decide(&self.principal, &attempt) == Verdict::Allowed
+            state.decide(&self.principal, &attempt)
         };
-        if may(ADMINISTER, everything) {
+        // What denies some objects denies calls that would include them.
+        let denies_some =
+            |function| state.denies_some(&self.principal, function, ResourceKind::Gateway);
+        let is_later = matches!(call.object_labels.get(), Some(ObjectLabels::Later));
+        let may = |function| match decide(function, object) {
+            Verdict::Allowed => !is_about_many || !denies_some(function),
+            Verdict::NotAllowed => is_later && state.may_by_labels(&self.principal, function),
+            Verdict::Denied => false,
+        };
+        if decide(ADMINISTER, everything) == Verdict::Allowed && !denies_some(ADMINISTER) {
             Some(Role::Admin)
-        } else if may(WRITE, object) {
+        } else if may(WRITE) {
             Some(Role::Operator)
-        } else if may(READ, object) {
+        } else if may(READ) {
             Some(Role::Viewer)
         } else {
             None
         }
     }
+}
+
+/// Returns an object of the gateway as policies see it.
+pub(crate) fn object<'a>(
+    kind: &'a str,
+    name: &'a str,
+    labels: Option<&'a Metadata>,
+) -> Resource<'a> {
+    Resource { kind: ResourceKind::Gateway, id: "", namespace: kind, name, labels }
 }
 
 /// Returns kind and id of the object that a call names. All calls that do not name one object take

@@ -5,6 +5,7 @@
 //! functions that depend on the wire protocol of the registry's clients.
 
 mod aliases;
+mod body_budget;
 mod bulk;
 pub(crate) mod change_queue;
 mod clients;

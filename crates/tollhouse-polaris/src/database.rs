@@ -4,8 +4,10 @@
 //!
 //! The tables are those of Polaris 1.12 to 1.19. Later columns are used if they exist.
 
+mod config_records;
 mod config_rows;
 mod identities;
+mod identity_records;
 mod limits;
 mod plan;
 mod record;
@@ -89,7 +91,7 @@ pub enum ImportRefusal {
 }
 
 /// All parts in the order of import: an object comes after the objects that it refers to.
-pub const PARTS: [&Part; 10] = [
+pub const PARTS: [&Part; 19] = [
     &registered::NAMESPACES,
     &registered::SERVICES,
     &registered::ALIASES,
@@ -100,10 +102,6 @@ pub const PARTS: [&Part; 10] = [
     &rules::CIRCUIT_BREAKERS,
     &rules::FAULT_DETECTORS,
     &rules::LANES,
-];
-
-/// Parts that are imported after [`PARTS`], and not exported.
-pub const IMPORTED_PARTS: [&Part; 9] = [
     &config_rows::GROUPS,
     &config_rows::FILES,
     &config_rows::RELEASES,

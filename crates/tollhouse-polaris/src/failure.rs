@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::refusal::detail_of;
+use crate::wire::answer::info_with;
 use std::borrow::Cow;
 use tollhouse_registry::Refusal;
 
@@ -20,7 +21,7 @@ impl Failure {
     /// Returns the text of the code, with the detail.
     pub(crate) fn info(&self) -> Cow<'static, str> {
         match &self.detail {
-            Some(detail) => Cow::Owned(format!("{}: {detail}", self.code.info())),
+            Some(detail) => Cow::Owned(info_with(self.code, detail)),
             None => Cow::Borrowed(self.code.info()),
         }
     }

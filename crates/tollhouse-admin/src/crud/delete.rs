@@ -49,6 +49,9 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             let below = below(admin, request, path).await?;
             let note = ChangeNote { below, ..ChangeNote::new(ChangeKind::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
+        } else {
+            // An object that is written meanwhile is checked before it is deleted.
+            transaction = transaction.when(before.condition());
         }
         let committed = match attempts.commit(transaction.clone()).await {
             // A deletion must also succeed on a full store. It is therefore repeated without the

@@ -11,11 +11,13 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::index;
 use crate::limits::OBJECTS_PER_TURN;
+use crate::object_rights::ObjectRights;
 use crate::options::Role;
 use crate::paging::{Filters, Slice};
 use crate::reply::Reply;
 use crate::resource::Layout;
 use crate::shape;
+use selection::Wanted;
 
 mod selection;
 
@@ -31,6 +33,11 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     let entry = admin.parts.store.get(&key).await?;
     let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
     let entry = entry.ok_or_else(Reply::key_not_found)?;
+    // The labels may have changed since the call was admitted.
+    let rights = ObjectRights::of(admin, request.call);
+    if rights.is_some_and(|rights| !rights.sees(&request.path_of(id), &entry.value)) {
+        return Err(auth::refusal("no policy of this user allows the call"));
+    }
     let reply = Reply::json(StatusCode::OK, &present(admin, request, &entry));
     Ok(precondition::with_tag(reply, entry.mod_revision))
 }
@@ -54,7 +61,13 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
         return Err(Reply::key_not_found());
     }
     let role = auth::reader_role(&admin.parts.options, request.call);
-    let (total, entries) = selection::select(admin, &collection, slice, &filters).await?;
+    let (total, entries) = match ObjectRights::of(admin, request.call) {
+        Some(rights) => {
+            let wanted = Wanted { slice, filters: &filters, rights: &rights };
+            selection::select_visible(admin, &collection, &wanted).await?
+        }
+        None => selection::select(admin, &collection, slice, &filters).await?,
+    };
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::chronicle;
 use crate::context::Admin;
 use crate::index;
+use crate::object_rights::{ObjectRights, Versions};
 use crate::reply::Reply;
 use crate::session;
 
@@ -59,7 +60,7 @@ impl Before {
     }
 
     /// Returns the condition that the value is unchanged at the commit.
-    fn condition(&self) -> Condition {
+    pub(super) fn condition(&self) -> Condition {
         let key = self.key.as_str().into();
         match &self.entry {
             Some(entry) => Condition::ModifiedAt { key, revision: entry.mod_revision },
@@ -70,7 +71,7 @@ impl Before {
     /// Adds the change row and the condition to a transaction.
     ///
     /// # Errors
-    /// If no random numbers are available.
+    /// If the caller may not write the object with its labels, or no random numbers are available.
     pub(super) fn record(
         &self,
         admin: &Admin,
@@ -80,6 +81,10 @@ impl Before {
         mut transaction: Transaction,
     ) -> Result<Transaction, Reply> {
         let before = self.object();
+        if let Some(rights) = ObjectRights::of(admin, request.call) {
+            let (after, below) = (note.after.as_deref(), &note.below[..]);
+            rights.check_write(path, &Versions { before, after, below })?;
+        }
         let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
         let row = ChangeRow {
             at_ms: chronicle::now_ms(),

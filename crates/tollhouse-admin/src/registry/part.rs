@@ -14,6 +14,7 @@ use tollhouse_model::change_row::Way;
 use tollhouse_registry::identity::PasswordHash;
 use tollhouse_registry::{Client, NewRule, Registry, Rule, RuleKind, ServiceRef};
 
+use super::body_budget::BodyBudget;
 use super::change_queue::ChangeQueue;
 use crate::limits::WATCHES_MAX;
 
@@ -103,6 +104,8 @@ pub struct RegistryPart {
     pub(crate) listeners: RegistryListeners,
     pub(crate) watches: Watches,
     pub(crate) changes: ChangeQueue,
+    /// Memory for bodies that are passed to the dialect.
+    pub(crate) bodies: BodyBudget,
     /// Start of the registry, in milliseconds of Unix time.
     pub(crate) started_at_ms: u64,
 }
@@ -112,8 +115,8 @@ impl RegistryPart {
     pub fn new(registry: Registry, dialect: Arc<dyn RegistryDialect>) -> Self {
         let started_at_ms = registry.now_ms();
         let watches = Watches::new(WATCHES_MAX);
-        let (listeners, changes) = Default::default();
-        Self { registry, dialect, listeners, watches, changes, started_at_ms }
+        let (listeners, changes, bodies) = Default::default();
+        Self { registry, dialect, listeners, watches, changes, bodies, started_at_ms }
     }
 
     /// Sets the queue of change rows from the registry's own doors.

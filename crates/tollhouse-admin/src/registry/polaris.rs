@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::part::{DialectAnswer, DialectCall, DialectCaller};
 use crate::auth;
-use crate::body::{self, RequestBody};
+use crate::body::RequestBody;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::crud;
@@ -21,9 +21,6 @@ use crate::session::KeyHolder;
 
 /// First segment of these paths, below the prefix of the registry.
 pub(super) const SEGMENT: &str = "polaris";
-
-/// Maximum size of a body, which is that of the registry's own listener.
-const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Bytes that paths and queries have in escaped form; the routes of Polaris contain hyphens.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -60,16 +57,19 @@ where
     if !is_served(rest) {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     }
+    let body = part.bodies.read(body).await?;
     let call = DialectCall {
         method: call.method.clone(),
         target: target(call, rest),
         content_type: Some(content_type(call)),
-        body: body::read(body, BODY_BYTES_MAX).await?,
+        body: body.bytes.clone(),
         peer: call.peer,
         caller,
         way: crud::way_of(call),
     };
-    Ok(reply(part.dialect.answer(call).await, sight))
+    let answer = part.dialect.answer(call).await;
+    drop(body);
+    Ok(reply(answer, sight))
 }
 
 /// Whether calls at this path are passed on: those of operators, and no login. Calls of clients have

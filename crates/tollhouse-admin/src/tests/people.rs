@@ -4,7 +4,8 @@ use hyper::header::{COOKIE, SET_COOKIE};
 use tollhouse_registry::config::{ConfigAuthor, ConfigCommand};
 use tollhouse_registry::identity::{
     AccessToken, IdentityCommand, IdentityHead, IdentityKind, IdentityObject, IdentityWrite,
-    PasswordHash, Policy, PolicyAction, Principal, ResourceKind, ResourcePattern, User,
+    PasswordHash, Policy, PolicyAction, Principal, ResourceKind, ResourceLabel, ResourcePattern,
+    User,
 };
 use tollhouse_registry::{Command, ServiceKey};
 
@@ -286,4 +287,140 @@ async fn people_see_changes_of_the_registry_only_if_they_may_do_everything() {
     let rows = some["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["kind"] == "routes") && !rows.is_empty(), "{some}");
     assert_eq!(some["total"], rows.len());
+}
+
+/// Creates a policy of a user for objects with a label.
+async fn policy_by_label(registered: &Registered, user: &str, action: PolicyAction, team: &str) {
+    let label =
+        ResourceLabel { key: "team".into(), value: team.into(), compare: "string_equal".into() };
+    let policy = Policy {
+        head: head(&format!("{action:?} {team} {user}")),
+        action,
+        principals: [Principal::user(user)].into(),
+        functions: ["DescribeGatewayObjects", "UpdateGatewayObjects"].map(Into::into).into(),
+        labels: vec![label],
+        ..Policy::default()
+    };
+    let write = vec![IdentityWrite::Create(policy.into())];
+    let command = Command::Identity(Box::new(IdentityCommand::Write(write)));
+    registered.registry.submit(command).await.expect("created");
+}
+
+fn of_team(team: &str) -> Value {
+    let mut object = route();
+    object["labels"] = json!({"team": team});
+    object
+}
+
+async fn as_user(registered: &Registered, user: &str, call: (&str, &str, Value)) -> Answer {
+    let (method, path, body) = call;
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let mut call = request(method, path, body);
+    let key = format!("token of {user}").parse().expect("it is a value");
+    call.headers_mut().insert("X-API-KEY", key);
+    registered.fixture.send(call).await
+}
+
+#[tokio::test]
+async fn a_policy_by_label_counts_for_the_object_as_it_is_and_as_it_becomes() {
+    let registered = Registered::new().await;
+    create(&registered, "ann", &[], &[]).await;
+    policy_by_label(&registered, "ann", PolicyAction::Allow, "a").await;
+    registered.fixture.put("/routes/a", &of_team("a")).await;
+    registered.fixture.put("/routes/b", &of_team("b")).await;
+    registered.fixture.put("/routes/none", &route()).await;
+    let none = Value::Null;
+    for (method, path, body, expected) in [
+        ("GET", "/routes/a", none.clone(), 200),
+        ("GET", "/routes/b", none.clone(), 401),
+        ("GET", "/routes/none", none.clone(), 401),
+        ("GET", "/routes/absent", none.clone(), 401),
+        ("PUT", "/routes/a", of_team("a"), 200),
+        ("PUT", "/routes/a", of_team("b"), 403),
+        ("PUT", "/routes/a", route(), 403),
+        ("PUT", "/routes/b", of_team("a"), 401),
+        ("PUT", "/routes/none", of_team("a"), 401),
+        ("PUT", "/routes/new", of_team("b"), 403),
+        ("PUT", "/routes/new", route(), 403),
+        ("PUT", "/routes/new", of_team("a"), 201),
+        ("POST", "/routes", of_team("a"), 201),
+        ("POST", "/routes", of_team("b"), 403),
+        ("PATCH", "/routes/new", json!({"labels": {"team": "b"}}), 403),
+        ("PATCH", "/routes/new", json!({"labels": null}), 403),
+        ("PATCH", "/routes/new/labels/team", json!("b"), 403),
+        ("PATCH", "/routes/new", json!({"desc": "mine"}), 200),
+        ("PATCH", "/routes/b", json!({"labels": {"team": "a"}}), 401),
+        ("DELETE", "/routes/b", none.clone(), 401),
+        ("DELETE", "/routes/absent", none.clone(), 401),
+        ("DELETE", "/routes/new", none.clone(), 200),
+    ] {
+        let text = format!("{method} {path} {body}");
+        let answer = as_user(&registered, "ann", (method, path, body)).await;
+        assert_eq!(answer.status, expected, "{text}: {answer:?}");
+    }
+    for (path, expected) in [("/routes", 2), ("/routes?page=1&page_size=10", 2)] {
+        let list = as_user(&registered, "ann", ("GET", path, Value::Null)).await.json();
+        assert_eq!(list["total"], expected, "{list}");
+        let objects = list["list"].as_array().expect("a list");
+        assert!(objects.iter().all(|it| it["value"]["labels"]["team"] == "a"), "{list}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_for_all_functions_gives_no_right_to_the_gateway_by_label() {
+    let registered = Registered::new().await;
+    create(&registered, "ann", &[], &[]).await;
+    let label =
+        ResourceLabel { key: "team".into(), value: "a".into(), compare: "string_equal".into() };
+    let policy = Policy {
+        head: head("for services"),
+        action: PolicyAction::Allow,
+        principals: [Principal::user("ann")].into(),
+        functions: vec!["*".into()],
+        labels: vec![label],
+        ..Policy::default()
+    };
+    let write = vec![IdentityWrite::Create(policy.into())];
+    let command = Command::Identity(Box::new(IdentityCommand::Write(write)));
+    registered.registry.submit(command).await.expect("created");
+    registered.fixture.put("/routes/a", &of_team("a")).await;
+    for (method, body) in [("GET", Value::Null), ("PUT", of_team("a"))] {
+        let answer = as_user(&registered, "ann", (method, "/routes/a", body)).await;
+        assert_eq!(answer.status, 401, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_by_label_wins_and_ends_calls_about_all_objects() {
+    let registered = Registered::new().await;
+    let functions = ["DescribeGatewayObjects", "UpdateGatewayObjects"];
+    create(&registered, "ann", &functions, &["*"]).await;
+    let everything = "/../../console/v1/objects/routes";
+    let search = ("GET", everything, Value::Null);
+    assert_eq!(as_user(&registered, "ann", search.clone()).await.status, 200);
+    policy_by_label(&registered, "ann", PolicyAction::Deny, "b").await;
+    registered.fixture.put("/routes/a", &of_team("a")).await;
+    registered.fixture.put("/routes/b", &of_team("b")).await;
+    let consumer = json!({"username": "jack"});
+    registered.fixture.put("/consumers/jack", &consumer).await;
+    let mut credential = json!({"plugins": {"key-auth": {"key": "k"}}});
+    credential["labels"] = json!({"team": "b"});
+    registered.fixture.put("/consumers/jack/credentials/1", &credential).await;
+    let none = Value::Null;
+    for (method, path, body, expected) in [
+        ("GET", "/routes/a", none.clone(), 200),
+        ("GET", "/routes/b", none.clone(), 401),
+        ("PUT", "/routes/a", of_team("b"), 403),
+        ("PUT", "/routes/b", of_team("a"), 401),
+        ("PUT", "/routes/new", of_team("b"), 403),
+        ("DELETE", "/routes/b", none.clone(), 401),
+        ("DELETE", "/consumers/jack", none.clone(), 403),
+        ("GET", everything, none.clone(), 401),
+    ] {
+        let text = format!("{method} {path} {body}");
+        let answer = as_user(&registered, "ann", (method, path, body)).await;
+        assert_eq!(answer.status, expected, "{text}: {answer:?}");
+    }
+    let list = as_user(&registered, "ann", ("GET", "/routes", none)).await.json();
+    assert_eq!(list["total"], 1, "{list}");
 }

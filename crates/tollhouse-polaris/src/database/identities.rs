@@ -15,9 +15,9 @@ use super::registered::{column, later_column};
 use super::{ImportRefusal, Part, Row};
 
 /// Numbers of Polaris for principals.
-const USER: i64 = 1;
-const GROUP: i64 = 2;
-const ROLE: i64 = 3;
+pub(super) const USER: i64 = 1;
+pub(super) const GROUP: i64 = 2;
+pub(super) const ROLE: i64 = 3;
 
 pub(super) const USERS: Part = Part {
     name: "users",

@@ -3,65 +3,30 @@
 //! Rows that changed later than the registry's object, and rows that cannot be decoded, are left
 //! alone. This module does no IO.
 
+mod changes;
+mod comparison;
+mod config;
+mod identity;
+mod refusal;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use tollhouse_registry::config::ConfigObject;
+use tollhouse_registry::identity::ResourceKind;
 use tollhouse_registry::{Effect, Object, Rule, ServiceKey};
+
+pub use changes::Changes;
+use comparison::{comparable, modified_at};
+use config::ConfigPlan;
+use identity::IdentityPlan;
+pub use refusal::ExportRefusal;
 
 use super::record::{self, Record, RowVersion, Statement};
 use super::registered::is_own_server;
-use super::{Columns, ImportRefusal, PARTS, Part, Row, push_text, registered_rows, rule_rows};
-use crate::descriptors;
-use crate::json::print;
-use crate::rules::{layout_of, rule_message};
-
-/// Rows per statement that updates times; a statement is then some 100 kB long.
-const TOUCHED_ROWS_MAX: usize = 500;
-
-/// Reason for which an object is not written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExportRefusal {
-    /// The object belongs to Polaris' own servers.
-    #[error("it belongs to Polaris' own servers")]
-    OwnServer,
-    /// Clients report the object themselves, so that it need not be moved.
-    #[error("clients report it again when they start")]
-    Reported,
-    /// Polaris has no table for such objects.
-    #[error("the tables of Polaris have no place for it")]
-    NoPlace,
-    /// This database lacks the table, which a later version of Polaris adds.
-    #[error("the database has no table {0}: a later version of Polaris has")]
-    NoTable(&'static str),
-    /// The object's service does not exist in the database and was not written.
-    #[error("its service is not in the database")]
-    NoService,
-    /// The object cannot be encoded as Polaris reads it.
-    #[error("it cannot be written: {0}")]
-    Unwritable(String),
-    /// A value does not fit into its column.
-    #[error("{0}")]
-    Misfit(String),
-    /// The database has the object, but its row cannot be decoded.
-    #[error("the database has one already, and {0}")]
-    Unreadable(ImportRefusal),
-    /// The name is a service on one side and an alias on the other.
-    #[error("the database has this name as {0}")]
-    OtherKind(&'static str),
-    /// The row was changed later than the registry's object, by this many seconds.
-    #[error(
-        "it was changed in the database {} s later than here; --overwrite puts what is here in its place",
-        .0
-    )]
-    ChangedLater(u64),
-}
-
-impl ExportRefusal {
-    /// Whether the case is normal and needs no action.
-    pub fn is_expected(&self) -> bool {
-        matches!(self, Self::OwnServer | Self::Reported)
-    }
-}
+use super::{
+    Columns, ImportRefusal, PARTS, Part, Row, config_records, identity_records, registered_rows,
+    rule_rows,
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOutcome {
@@ -100,14 +65,9 @@ pub struct Plan {
     ids: BTreeMap<ServiceKey, String>,
     /// Ids in use by services and aliases.
     taken: BTreeSet<String>,
+    config: ConfigPlan,
+    identities: IdentityPlan,
     changes: Changes,
-}
-
-#[derive(Debug, Default)]
-pub struct Changes {
-    /// Statements, to be executed in this order in one transaction.
-    pub statements: Vec<Statement>,
-    touched: BTreeMap<(&'static str, &'static str), Vec<String>>,
 }
 
 /// Identity of an object within the database.
@@ -119,6 +79,10 @@ enum Name {
     Instance(String),
     /// Table and id of the row.
     Rule(&'static str, String),
+    /// Table and name within it.
+    Config(&'static str, String),
+    /// Table and id of the row.
+    Identity(&'static str, String),
 }
 
 #[derive(Debug)]
@@ -131,8 +95,16 @@ struct DatabaseEntry {
 impl Plan {
     /// Creates a plan for a database with these columns; its rows are added next.
     pub fn new(schema: Columns, newer_rows: NewerRows) -> Self {
-        let (there, ids, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { schema, newer_rows, there, ids, taken, changes: Changes::default() }
+        Self {
+            schema,
+            newer_rows,
+            there: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            config: ConfigPlan::default(),
+            identities: IdentityPlan::default(),
+            changes: Changes::default(),
+        }
     }
 
     /// Adds a row of the database with its details. All rows must be added before the first object.
@@ -148,6 +120,19 @@ impl Plan {
         let seen = RowVersion::from_row(part, row)?;
         let object = part.read(row, details);
         let name = match part.table() {
+            _ if let Ok(Object::Config(config)) = &object => {
+                if !self.config.add_row(config) {
+                    return Ok(());
+                }
+                if part.table() == "config_file_group" {
+                    self.identities.add_group(&seen.key);
+                }
+                Name::Config(config_records::table(config), config_records::name(config))
+            }
+            _ if let Ok(Object::Identity(identity)) = &object => {
+                self.identities.add_row(identity);
+                Name::Identity(part.table(), seen.key.clone())
+            }
             "namespace" => Name::Namespace(row.text("name").to_owned()),
             "service" => {
                 let key = ServiceKey::new(row.text("namespace"), row.text("name"));
@@ -164,6 +149,16 @@ impl Plan {
         Ok(())
     }
 
+    /// Notes an object that will be written, which others refer to. All must be noted before the
+    /// first one is written.
+    pub fn expect(&mut self, object: &Object) {
+        match object {
+            Object::Config(config) => self.config.expect(config),
+            Object::Identity(identity) => self.identities.expect(identity),
+            _ => {}
+        }
+    }
+
     /// Plans the write of an object. Namespaces must come first, then services, then objects that
     /// refer to them.
     ///
@@ -176,11 +171,17 @@ impl Plan {
         if !part.is_there(&self.schema) {
             return Err(ExportRefusal::NoTable(part.table()));
         }
+        if let Object::Config(config) = object
+            && self.config.has_event(config)
+        {
+            return Ok(WriteOutcome { effect: Effect::Unchanged, stays_behind: Vec::new() });
+        }
         let there = self.there.remove(&name);
         let record = self.record_of(object, there.as_ref())?;
         if let Some(misfit) = record.misfit(&self.schema) {
             return Err(ExportRefusal::Misfit(misfit));
         }
+        let there_key = there.as_ref().map(|there| there.seen.key.clone());
         let effect = match there {
             None => {
                 let is_named = record.table == "service";
@@ -194,7 +195,15 @@ impl Plan {
             }
             Some(there) => self.meet(object, &record, part, there)?,
         };
+        if let Object::Config(config) = object {
+            self.config.set_in_force(config);
+            if let ConfigObject::Group(group) = &**config {
+                let row = there_key.unwrap_or_else(|| group.id.to_string());
+                self.identities.set_number(ResourceKind::ConfigGroup, &group.id.to_string(), &row);
+            }
+        }
         if let Object::Service(service) = object {
+            self.identities.set_number(ResourceKind::Service, &service.id, record.key_value());
             self.ids.insert(service.key.clone(), record.key_value().to_owned());
         }
         let mut stays_behind = record.without_column(&self.schema);
@@ -206,7 +215,12 @@ impl Plan {
 
     fn change(&mut self, record: &Record, statements: Vec<Statement>) {
         self.changes.statements.extend(statements);
-        self.changes.touch(record.table, record.key, record.key_value());
+        match record.key_value() {
+            // Entries of the history are found by their time, which stays.
+            "" if record.unique.is_empty() => {}
+            "" => self.changes.touch_named(record),
+            key => self.changes.touch(record.table, record.key, key),
+        }
     }
 
     /// Compares an object with its existing row, and plans the update if they differ.
@@ -226,6 +240,9 @@ impl Plan {
             .read_back(part, &self.schema)
             .map_err(|error| ExportRefusal::Unwritable(error.to_string()))?;
         let (mut found, mut own) = (comparable(&found), comparable(&own));
+        if let Object::Config(config) = object {
+            self.config.compare_in_force(config, &there.seen.key, &mut found, &mut own);
+        }
         if found == own {
             return Ok(Effect::Unchanged);
         }
@@ -259,15 +276,22 @@ impl Plan {
             Object::Instance(it) => (Name::Instance(it.id.to_string()), "instances"),
             Object::Rule(it) => {
                 let table = rule_rows::table(it.kind).ok_or(ExportRefusal::NoPlace)?;
-                let part = PARTS.into_iter().find(|part| part.table() == table);
                 let id = match table {
                     "routing_config" => self.id_of_target(it).ok_or(ExportRefusal::NoService)?,
                     _ => it.id.to_string(),
                 };
-                return Ok((Name::Rule(table, id), part.ok_or(ExportRefusal::NoPlace)?));
+                return in_table(Name::Rule(table, id), table);
             }
             Object::Contract(_) => return Err(ExportRefusal::Reported),
-            Object::Config(_) | Object::Identity(_) => return Err(ExportRefusal::NoPlace),
+            Object::Config(it) => {
+                let table = config_records::table(it);
+                return in_table(Name::Config(table, config_records::name(it)), table);
+            }
+            Object::Identity(it) => {
+                let table = identity_records::table(it.kind());
+                self.identities.check_name(it)?;
+                return in_table(Name::Identity(table, it.head().id.to_string()), table);
+            }
         };
         let part = PARTS.into_iter().find(|part| part.name == table);
         Ok((name, part.ok_or(ExportRefusal::NoPlace)?))
@@ -294,16 +318,45 @@ impl Plan {
             Object::Instance(it) => registered_rows::instance(it, id_of(&it.service)?),
             Object::Rule(rule) => rule_rows::record(rule, self.id_of_target(rule).as_deref())?,
             Object::Contract(_) => return Err(ExportRefusal::Reported),
-            Object::Config(_) | Object::Identity(_) => return Err(ExportRefusal::NoPlace),
+            Object::Config(it) => {
+                // Without them, clients would get a gray release as one for all.
+                let has_gray = self.schema.has("config_file_release", "release_type")
+                    && self.schema.has_table("gray_resource");
+                if matches!(&**it, ConfigObject::Release(it) if it.is_gray()) && !has_gray {
+                    return Err(ExportRefusal::NoTable("gray_resource"));
+                }
+                let mut record = config_records::record(it, self.config.in_force(it))?;
+                if let (ConfigObject::Group(group), None) = (&**it, there) {
+                    // Policies name a group by its number, which must be known before it is written.
+                    self.identities.check_free(group.id)?;
+                    let number = i64::try_from(group.id).unwrap_or(i64::MAX);
+                    record.born.push(record::number("id", number));
+                }
+                record
+            }
+            Object::Identity(it) => {
+                let owner = self.identities.owner_in_database(&it.head().owner)?;
+                let resources = self.identities.resources_in_database(it)?;
+                identity_records::record(it, &owner, &self.schema, &resources)?
+            }
         })
     }
 
     /// Takes out the objects that only the database has. Rules come first, because referring rows
-    /// must be removed before the rows that they refer to. Rows that cannot be decoded, and those
-    /// of Polaris' own servers, are left out.
+    /// must be removed before the rows that they refer to. Rows that cannot be decoded, those of
+    /// Polaris' own servers, and its main accounts are left out. A release among them is taken out of
+    /// force if another one of its file came into force.
     pub fn only_there(&mut self) -> Vec<ExtraObject> {
         let rest = std::mem::take(&mut self.there);
-        let mut only_there: Vec<_> = rest.into_values().filter_map(ExtraObject::from_row).collect();
+        let rest = rest.into_values().filter(|it| match &it.object {
+            Ok(Object::Identity(identity)) => !self.identities.is_main_account(identity),
+            Ok(Object::Config(config)) => {
+                self.config.note_superseded(config, &it.seen);
+                record::has_flag(it.part.table())
+            }
+            _ => true,
+        });
+        let mut only_there: Vec<_> = rest.filter_map(ExtraObject::from_row).collect();
         only_there.reverse();
         only_there
     }
@@ -311,39 +364,20 @@ impl Plan {
     /// Plans to mark the row as deleted.
     pub fn remove(&mut self, only_there: &ExtraObject) {
         let ExtraObject { table, key, seen, .. } = only_there;
+        self.config.keep_as_it_is(table, seen);
         self.changes.statements.extend(record::remove(table, key, seen));
         self.changes.touch(table, key, &seen.key);
     }
 
-    pub fn into_changes(self) -> Changes {
+    pub fn into_changes(mut self) -> Changes {
+        self.changes.statements.extend(self.config.deactivations());
         self.changes
     }
 }
 
-impl Changes {
-    fn touch(&mut self, table: &'static str, key: &'static str, value: &str) {
-        self.touched.entry((table, key)).or_default().push(value.to_owned());
-    }
-
-    /// Returns statements that set the modification time of all changed rows to now. Polaris'
-    /// servers poll for changes of the last seconds, but a long transaction becomes visible only at
-    /// its end.
-    pub fn touches(&self) -> Vec<Statement> {
-        let mut statements = Vec::new();
-        for ((table, key), values) in &self.touched {
-            for values in values.chunks(TOUCHED_ROWS_MAX) {
-                let mut sql =
-                    format!("UPDATE `{table}` SET `mtime` = CURRENT_TIMESTAMP WHERE `{key}` IN (");
-                for (place, value) in values.iter().enumerate() {
-                    sql.push_str(if place == 0 { "" } else { ", " });
-                    push_text(&mut sql, value);
-                }
-                sql.push(')');
-                statements.push(Statement { sql, finds_one: false });
-            }
-        }
-        statements
-    }
+fn in_table(name: Name, table: &'static str) -> Result<(Name, &'static Part), ExportRefusal> {
+    let part = PARTS.into_iter().find(|part| part.table() == table);
+    Ok((name, part.ok_or(ExportRefusal::NoPlace)?))
 }
 
 impl ExtraObject {
@@ -355,58 +389,6 @@ impl ExtraObject {
         let (kind, name) = (object.kind(), object.name());
         let key = part.key.rsplit('.').next().unwrap_or(part.key);
         (!is_own).then_some(Self { kind, name, table: part.table(), key, seen })
-    }
-}
-
-/// Returns the fields to compare: all but revision, row ids and times, which the database sets
-/// itself.
-fn comparable(object: &Object) -> Value {
-    let written = match object {
-        Object::Namespace(it) => serde_json::to_value(it),
-        Object::Service(it) => serde_json::to_value(it),
-        Object::Alias(it) => serde_json::to_value(it),
-        Object::Instance(it) => serde_json::to_value(it),
-        Object::Rule(it) => return comparable_rule(it),
-        Object::Contract(it) => serde_json::to_value(it),
-        // Configuration files and users are in no table that is compared.
-        Object::Config(_) | Object::Identity(_) => return Value::Null,
-    };
-    // Serialization never fails: these types consist of texts, numbers, lists and maps with text
-    // keys.
-    let mut fields = written.unwrap_or_default();
-    for name in ["revision", "created_at", "modified_at"] {
-        fields.as_object_mut().and_then(|fields| fields.shift_remove(name));
-    }
-    fields
-}
-
-/// Returns a rule as clients see it, so that different encodings of one message compare equal.
-fn comparable_rule(rule: &Rule) -> Value {
-    let descriptor = descriptors().get_message_by_name(layout_of(rule.kind).message);
-    let text = descriptor.and_then(|descriptor| print(&descriptor, rule_message(rule)).ok());
-    let mut message: Value =
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let mut forget = |fields: &mut Value| {
-        for name in ["revision", "ctime", "mtime", "etime"] {
-            fields.as_object_mut().and_then(|fields| fields.shift_remove(name));
-        }
-    };
-    forget(&mut message);
-    if let Some(Value::Array(lanes)) = message.get_mut("rules") {
-        lanes.iter_mut().for_each(&mut forget);
-    }
-    message
-}
-
-fn modified_at(object: &Object) -> u64 {
-    match object {
-        Object::Namespace(it) => it.modified_at,
-        Object::Service(it) => it.modified_at,
-        Object::Alias(it) => it.modified_at,
-        Object::Instance(it) => it.modified_at,
-        Object::Rule(it) => it.modified_at,
-        Object::Contract(it) => it.modified_at,
-        Object::Config(_) | Object::Identity(_) => 0,
     }
 }
 

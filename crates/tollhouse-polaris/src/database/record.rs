@@ -74,6 +74,16 @@ pub(super) fn number(name: &'static str, number: impl Into<i64>) -> (&'static st
     (name, Cell::Number(number.into()))
 }
 
+/// Returns the column with the time of the last change.
+pub(super) fn time_of_change(table: &str) -> &'static str {
+    if table.starts_with("config_file") { "modify_time" } else { "mtime" }
+}
+
+/// Whether rows of a table are marked as deleted, and purged later.
+pub(super) fn has_flag(table: &str) -> bool {
+    !matches!(table, "config_file_template" | "config_file_release_history")
+}
+
 impl RowVersion {
     pub(super) fn from_row(part: &Part, row: &Row) -> Result<Self, ImportRefusal> {
         let has_revision = part.columns.iter().any(|column| column.name == "revision");
@@ -85,11 +95,14 @@ impl RowVersion {
     }
 
     /// Appends a condition that matches the row only while it is unchanged.
-    fn push_condition(&self, sql: &mut String, key: &str) {
+    fn push_condition(&self, sql: &mut String, table: &str, key: &str) {
         let _ = write!(sql, " WHERE `{key}` = ");
         push_text(sql, &self.key);
-        let _ =
-            write!(sql, " AND flag = 0 AND FLOOR(UNIX_TIMESTAMP(`mtime`)) = {}", self.modified_at);
+        if has_flag(table) {
+            sql.push_str(" AND flag = 0");
+        }
+        let time = time_of_change(table);
+        let _ = write!(sql, " AND FLOOR(UNIX_TIMESTAMP(`{time}`)) = {}", self.modified_at);
         if let Some(revision) = &self.revision {
             sql.push_str(" AND `revision` = ");
             push_text(sql, revision);
@@ -106,6 +119,17 @@ impl Record {
         }
     }
 
+    /// Returns the condition that finds the row by its unique columns.
+    pub(super) fn name_condition(&self) -> String {
+        let mut sql = String::new();
+        let named = self.cells.iter().filter(|(name, _)| self.unique.contains(name));
+        for (place, (name, cell)) in named.enumerate() {
+            let _ = write!(sql, "{}`{name}` = ", if place == 0 { "" } else { " AND " });
+            cell.push(&mut sql);
+        }
+        sql
+    }
+
     /// Returns the first value that does not fit into its column.
     pub(super) fn misfit(&self, schema: &Columns) -> Option<String> {
         let own = self.cells.iter().chain(&self.born).map(|cell| (self.table, cell));
@@ -118,10 +142,10 @@ impl Record {
     /// Returns the non-empty texts that the database has no column for, by column name.
     pub(super) fn without_column(&self, schema: &Columns) -> Vec<&'static str> {
         let says_something = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
-        let lost = self
-            .cells
-            .iter()
-            .filter(|(name, cell)| says_something(cell) && !schema.has(self.table, name));
+        // A revision is of use to the side that wrote it only.
+        let lost = self.cells.iter().filter(|(name, cell)| {
+            says_something(cell) && *name != "revision" && !schema.has(self.table, name)
+        });
         lost.map(|(name, _)| *name).collect()
     }
 
@@ -160,6 +184,10 @@ impl Record {
                 .iter()
                 .filter_map(|name| self.cells.iter().find(|(it, _)| it == name))
                 .collect();
+            // Rows that the database numbers have no key yet.
+            if same.is_empty() || same.len() < columns.len() || !has_flag(self.table) {
+                return;
+            }
             let mut sql = format!("DELETE FROM `{}` WHERE flag <> 0", self.table);
             for (name, cell) in same {
                 let _ = write!(sql, " AND `{name}` = ");
@@ -190,7 +218,7 @@ impl Record {
             let _ = write!(sql, "{}`{name}` = ", if place == 0 { "" } else { ", " });
             cell.push(&mut sql);
         }
-        seen.push_condition(&mut sql, self.key);
+        seen.push_condition(&mut sql, self.table, self.key);
         let mut statements = vec![Statement { sql, finds_one: true }];
         self.push_belongings(schema, &mut statements);
         statements
@@ -221,6 +249,14 @@ pub(super) fn remove(table: &str, key: &str, seen: &RowVersion) -> Vec<Statement
     let mut value = String::new();
     push_text(&mut value, &seen.key);
     match table {
+        "config_file" => first(format!(
+            "DELETE t FROM `config_file_tag` t JOIN `config_file` f ON t.namespace = f.namespace AND \
+             t.`group` = f.`group` AND t.file_name = f.name WHERE f.id = {value}"
+        )),
+        "user" => first(format!("DELETE FROM `user_group_relation` WHERE `user_id` = {value}")),
+        "user_group" => {
+            first(format!("DELETE FROM `user_group_relation` WHERE `group_id` = {value}"))
+        }
         "lane_group" => first(format!(
             "UPDATE `lane_rule` SET flag = 1, `mtime` = CURRENT_TIMESTAMP WHERE `group_name` IN (SELECT `name` FROM \
              `lane_group` WHERE `id` = {value})"
@@ -237,10 +273,20 @@ pub(super) fn remove(table: &str, key: &str, seen: &RowVersion) -> Vec<Statement
         }
         _ => {}
     }
-    let mut sql = format!("UPDATE `{table}` SET flag = 1, `mtime` = CURRENT_TIMESTAMP");
-    seen.push_condition(&mut sql, key);
+    let time = time_of_change(table);
+    let mut sql = format!("UPDATE `{table}` SET flag = 1, `{time}` = CURRENT_TIMESTAMP");
+    seen.push_condition(&mut sql, table, key);
     statements.push(Statement { sql, finds_one: true });
     statements
+}
+
+/// Returns the statement that takes a release out of force.
+pub(super) fn deactivate(seen: &RowVersion) -> Statement {
+    let table = "config_file_release";
+    let time = time_of_change(table);
+    let mut sql = format!("UPDATE `{table}` SET `active` = 0, `{time}` = CURRENT_TIMESTAMP");
+    seen.push_condition(&mut sql, table, "id");
+    Statement { sql, finds_one: true }
 }
 
 fn insert(table: &str, rows: &[Cells], schema: &Columns) -> String {

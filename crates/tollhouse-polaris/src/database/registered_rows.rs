@@ -186,7 +186,8 @@ fn exports(names: &[String]) -> String {
     Value::Object(object).to_string()
 }
 
-fn pairs(metadata: &Metadata) -> String {
+/// Encodes metadata as an object; an empty text without any.
+pub(super) fn pairs(metadata: &Metadata) -> String {
     if metadata.is_empty() { String::new() } else { json!(metadata).to_string() }
 }
 

@@ -22,6 +22,8 @@ const LIST_SEPARATOR: char = ',';
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
+    /// Whether the URL has a pair at all, even one of the page or without a value.
+    has_pairs: bool,
     /// Reader of the list, who may see a part of it.
     pub(super) viewer: Viewer,
 }
@@ -37,8 +39,10 @@ impl Query {
     /// Parses a query with these keys and those of a page.
     pub(super) fn parse(text: Option<&str>, keys: &[&str]) -> Result<Self, Failure> {
         let mut pairs: Vec<(String, String)> = Vec::new();
+        let mut has_pairs = false;
         for (key, value) in pieces(text) {
             let (key, value) = (decode(key)?, decode(value)?);
+            has_pairs = true;
             if key == LANGUAGE_KEY {
                 continue;
             }
@@ -57,7 +61,7 @@ impl Query {
                 None => pairs.push((key, value)),
             }
         }
-        Ok(Self { pairs, viewer: Viewer::default() })
+        Ok(Self { pairs, has_pairs, viewer: Viewer::default() })
     }
 
     /// Returns the query with its reader.
@@ -84,6 +88,11 @@ impl Query {
     /// Returns the value of a required key; `code` is the error if it is absent.
     pub(super) fn required(&self, key: &str, code: Code) -> Result<&str, Failure> {
         self.get(key).ok_or_else(|| code.into())
+    }
+
+    /// Whether the URL has no pair at all.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_pairs
     }
 
     /// Whether the query has keys other than those of the page.
@@ -176,6 +185,15 @@ pub(super) fn allows(filter: Option<&str>, text: &str) -> bool {
     filter.is_none_or(|pattern| matches(pattern, text))
 }
 
+/// Whether a text contains a filter, or matches one that begins or ends with `*`; true without a
+/// filter.
+pub(super) fn finds(filter: Option<&str>, text: &str) -> bool {
+    filter.is_none_or(|pattern| {
+        let is_open = pattern.starts_with('*') || pattern.ends_with('*');
+        if is_open { matches(pattern, text) } else { text.contains(pattern) }
+    })
+}
+
 /// Whether a text matches one of a list of filters; true without a list.
 pub(super) fn lists(filter: Option<&str>, text: &str) -> bool {
     filter.is_none_or(|list| list.split(LIST_SEPARATOR).any(|pattern| matches(pattern, text)))
@@ -198,6 +216,9 @@ mod tests {
         }
         assert!(!Query::parse(Some("limit=5&offset=1"), KEYS).expect("good").has_filters());
         assert!(!Query::parse(None, KEYS).expect("good").has_filters());
+        for (text, is_empty) in [(None, true), (Some("limit=5"), false), (Some("name="), false)] {
+            assert_eq!(Query::parse(text, KEYS).expect("good").is_empty(), is_empty, "{text:?}");
+        }
     }
 
     #[test]
@@ -264,5 +285,6 @@ mod tests {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
         }
         assert!(allows(None, "x") && lists(Some("a,b*"), "bc") && !lists(Some("a,b"), "c"));
+        assert!(finds(None, "x") && finds(Some("b"), "abc") && !finds(Some("b*"), "abc"));
     }
 }

@@ -65,6 +65,15 @@ const DIRECTION: u32 = 29;
 /// Separator between the text of a code and its detail.
 const DETAIL_SEPARATOR: &str = ": ";
 
+/// Returns the text of a code with a detail. The detail of a bad request is the whole text, because
+/// Polaris' configuration centre names a missing field in its place.
+pub(crate) fn info_with(code: Code, detail: &str) -> String {
+    match code {
+        Code::BadRequest => detail.to_owned(),
+        _ => [code.info(), DETAIL_SEPARATOR, detail].concat(),
+    }
+}
+
 /// Writes a code and its text.
 pub fn put_outcome(out: &mut Vec<u8>, code: Code) {
     put_number_value(out, CODE, code.number());
@@ -74,7 +83,7 @@ pub fn put_outcome(out: &mut Vec<u8>, code: Code) {
 /// Writes a code and its text with a detail.
 pub fn put_outcome_with(out: &mut Vec<u8>, code: Code, detail: &str) {
     put_number_value(out, CODE, code.number());
-    put_text_value(out, INFO, &[code.info(), DETAIL_SEPARATOR, detail].concat());
+    put_text_value(out, INFO, &info_with(code, detail));
 }
 
 /// Writes the head of a `DiscoverResponse`: outcome, requested type, direction.

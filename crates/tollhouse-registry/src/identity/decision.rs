@@ -12,6 +12,9 @@ const ANY: char = '*';
 /// Prefix of comparisons over resources with several labels; a label has one value here.
 const ANY_VALUE: &str = "for_any_value:";
 
+/// Part of the names of functions on objects of the gateway.
+const GATEWAY: &str = "Gateway";
+
 /// Beginnings of the names of functions that only read.
 const READING: [&str; 3] = ["Describe", "Discover", "Watch"];
 
@@ -104,6 +107,27 @@ fn severity(verdict: Verdict) -> u8 {
 }
 
 impl Policy {
+    /// Whether the policy allows a function on objects of the gateway with certain labels.
+    pub(crate) fn allows_labelled(&self, function: &str) -> bool {
+        self.action != PolicyAction::Deny
+            && !self.labels.is_empty()
+            && self.names_gateway()
+            && self.covers_function(function)
+    }
+
+    /// Whether a function names the gateway. A policy for all functions, such as one of Polaris, gives
+    /// no right to objects of the gateway by their labels, because it was made for services.
+    fn names_gateway(&self) -> bool {
+        self.functions.iter().any(|pattern| pattern.contains(GATEWAY))
+    }
+
+    /// Whether the policy denies a function on objects of a kind, or on those with certain labels.
+    pub(crate) fn denies_some(&self, function: &str, kind: ResourceKind) -> bool {
+        self.action == PolicyAction::Deny
+            && self.covers_function(function)
+            && (!self.labels.is_empty() || self.resources.iter().any(|it| it.kind == kind))
+    }
+
     fn covers_function(&self, function: &str) -> bool {
         match self.action {
             _ if !self.functions.is_empty() => {
@@ -119,11 +143,14 @@ impl Policy {
 
     fn covers_resource(&self, resource: &Resource<'_>) -> bool {
         self.resources.iter().any(|pattern| pattern.matches(resource))
-            || resource.labels.is_some_and(|labels| self.covers_labels(labels))
+            || resource.labels.is_some_and(|labels| self.covers_labels(resource.kind, labels))
     }
 
-    fn covers_labels(&self, labels: &Metadata) -> bool {
-        !self.labels.is_empty() && self.labels.iter().all(|label| label.matches(labels))
+    fn covers_labels(&self, kind: ResourceKind, labels: &Metadata) -> bool {
+        let is_meant = kind != ResourceKind::Gateway
+            || self.action == PolicyAction::Deny
+            || self.names_gateway();
+        is_meant && !self.labels.is_empty() && self.labels.iter().all(|label| label.matches(labels))
     }
 }
 

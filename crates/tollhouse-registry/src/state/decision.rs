@@ -4,12 +4,25 @@ use std::iter;
 use std::sync::Arc;
 
 use super::State;
-use crate::identity::{Attempt, IdentityKind, Policy, Principal, Verdict, decide};
+use crate::identity::{Attempt, IdentityKind, Policy, Principal, ResourceKind, Verdict, decide};
 
 impl State {
     /// Decides about a call of a user or group.
     pub fn decide(&self, principal: &Principal, attempt: &Attempt<'_>) -> Verdict {
         decide(&self.policies_for(principal), attempt)
+    }
+
+    /// Whether a policy allows a function on objects of the gateway with certain labels.
+    pub fn may_by_labels(&self, principal: &Principal, function: &str) -> bool {
+        let mut policies = self.policies_for(principal);
+        policies.any(|policy| policy.allows_labelled(function))
+    }
+
+    /// Whether a policy denies a function on some objects of a kind: such calls must name their
+    /// objects.
+    pub fn denies_some(&self, principal: &Principal, function: &str, kind: ResourceKind) -> bool {
+        let mut policies = self.policies_for(principal);
+        policies.any(|policy| policy.denies_some(function, kind))
     }
 
     /// Iterates over the policies of a principal, of its groups, and of its and their roles.

@@ -31,7 +31,7 @@ fn tables() -> String {
 }
 
 /// Whether a condition on the database's tables holds: the engine's own arithmetic fails where it does not.
-fn check(polaris: &Database, condition: &str) {
+pub(crate) fn check(polaris: &Database, condition: &str) {
     polaris.run_sql(&format!(
         "USE polaris_server; SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO';\n\
          CREATE TEMPORARY TABLE checked (it INT NOT NULL);\n\

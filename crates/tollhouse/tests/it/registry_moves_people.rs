@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use tollhouse_testkit::program::run;
 use tollhouse_testkit::{Database, Gateway, RawClient};
 
-use crate::registry_moves::{POLARIS, command, folder, registry};
+use crate::registry_moves::{POLARIS, command, folder, registry, with_registry};
+use crate::registry_moves_back::check;
 use crate::support::{gateway, json_request};
 
 const FILES_AND_PEOPLE: &str = include_str!("cases/polaris/files_and_people.sql");
@@ -70,4 +71,61 @@ fn files_users_and_policies_of_a_polaris_are_taken_over_and_serve() {
         let answer: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
         assert_eq!(answer["code"], 401_001, "{answer}");
     }
+}
+
+#[test]
+fn files_users_and_policies_go_back_into_a_polaris() {
+    let Some(polaris) = Database::mariadb() else { return };
+    polaris.run_sql(POLARIS);
+    polaris.run_sql(FILES_AND_PEOPLE);
+    // A policy that the registry cannot read stays as it is, and is not of interest here.
+    polaris.run_sql("USE polaris_server; UPDATE auth_strategy SET flag = 1 WHERE id = 'p2'");
+    let folder = folder();
+    let url = format!("mysql://tollhouse@{}/polaris_server", polaris.address());
+    let moved = |words: [&str; 2], more: &[&str]| {
+        let words = [&words[..], &["--database", url.as_str()][..], more].concat();
+        run(&mut command(folder.path(), &words))
+    };
+    moved(["import", "polaris"], &["--yes"]);
+    let untouched = moved(["export", "polaris"], &["--dry-run"]);
+    assert_eq!(untouched.status.code(), Some(0), "{}", untouched.text);
+    for line in untouched.text.lines().filter(|line| line.contains(" new, ")) {
+        assert!(line.contains(" 0 new, 0 changed, "), "{}", untouched.text);
+    }
+
+    let gateway = with_registry(folder.path());
+    for (path, body) in [
+        (
+            "/config/v1/configfiles/releases/stopbeta",
+            json!([{"namespace": "prod", "group": "shop", "fileName": "app.yaml"}]),
+        ),
+        (
+            "/config/v1/configfiles/release",
+            json!({"namespace": "prod", "group": "shop", "fileName": "app.yaml", "name": "third"}),
+        ),
+        (
+            "/config/v1/configfiles/createandpub",
+            json!({"namespace": "prod", "group": "fresh", "file_name": "new.json", "content": "{}",
+                "format": "json", "release_name": "one", "tags": [{"key": "k", "value": "v"}]}),
+        ),
+    ] {
+        let answer = RawClient::connect(registry(&gateway)).ask(json_request(path, &body));
+        let answer: Value = serde_json::from_slice(&answer.body).expect("it is JSON");
+        assert_eq!(answer["code"], 200_000, "{path}: {answer}");
+    }
+    drop(gateway);
+    let written = moved(["export", "polaris"], &["--yes"]);
+    assert_eq!(written.status.code(), Some(0), "{}", written.text);
+    for condition in [
+        "(SELECT GROUP_CONCAT(name) = 'third' FROM config_file_release WHERE active = 1 AND file_name = 'app.yaml')",
+        "(SELECT content = 'pool: 9' AND version = 4 FROM config_file_release WHERE name = 'third')",
+        "(SELECT COUNT(*) = 0 FROM gray_resource WHERE flag = 0)",
+        "(SELECT COUNT(*) = 1 FROM config_file_tag WHERE file_name = 'new.json' AND `key` = 'k')",
+        "(SELECT COUNT(*) >= 3 FROM config_file_release_history WHERE status = 'success')",
+        "(SELECT COUNT(*) = 3 FROM user WHERE password = 'hash' AND flag = 0)",
+    ] {
+        check(&polaris, condition);
+    }
+    let again = moved(["export", "polaris"], &["--yes"]);
+    assert!(!again.text.contains("objects written"), "{}", again.text);
 }

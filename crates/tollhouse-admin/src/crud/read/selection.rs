@@ -1,13 +1,14 @@
 //! Selection of the objects that a list returns. The index evaluates filters and order; only the
 //! returned objects are read from the store.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tollhouse_store::{Entry, StoreError};
 
 use crate::context::Admin;
 use crate::index::{self, collections::Creation};
 use crate::limits::OBJECTS_PER_TURN;
+use crate::object_rights::ObjectRights;
 use crate::paging::{Filters, Slice};
 
 /// Maximum number of objects that are read one by one; for more, reading the whole collection is
@@ -48,6 +49,38 @@ pub(super) async fn select(
             Ok((total, read(admin, collection, shown).await?))
         }
     }
+}
+
+/// Parts of a list that a caller asks for.
+pub(super) struct Wanted<'a> {
+    pub(super) slice: Slice,
+    pub(super) filters: &'a Filters,
+    pub(super) rights: &'a ObjectRights<'a>,
+}
+
+/// Returns the number of matching objects that the caller may read, and the selected ones. All of the
+/// collection is read, because rights depend on the labels.
+pub(super) async fn select_visible(
+    admin: &Admin,
+    collection: &str,
+    wanted: &Wanted<'_>,
+) -> Result<(usize, Vec<Entry>), StoreError> {
+    let Wanted { slice, filters, rights } = wanted;
+    let order = admitted(admin, collection, filters).await;
+    let place: HashMap<String, usize> =
+        order.iter().enumerate().map(|(place, path)| (admin.key_of(path), place)).collect();
+    let mut entries = read_all(admin, collection, |key| place.contains_key(key)).await?;
+    let root = admin.key_of("");
+    entries.retain(|entry| {
+        let path = entry.key.strip_prefix(&root);
+        path.is_some_and(|path| rights.sees(path, &entry.value))
+    });
+    let total = entries.len();
+    if let Slice::Page { skip, take } = slice {
+        entries.sort_by_key(|entry| place.get(&*entry.key).copied());
+        entries = entries.into_iter().skip(*skip).take(*take).collect();
+    }
+    Ok((total, entries))
 }
 
 /// Returns the paths of all matching objects, in order of creation. Yields regularly to other

@@ -115,15 +115,20 @@ pub(crate) fn release(
     }
 }
 
-pub(crate) fn history(event: &ConfigEvent) -> v1::ConfigFileReleaseHistory {
-    let kind = match event.kind {
+/// Returns Polaris' name for the kind of a history entry.
+pub(crate) fn event_kind(kind: ConfigEventKind) -> &'static str {
+    match kind {
         ConfigEventKind::Release => "normal",
         ConfigEventKind::Gray => "betaing",
         ConfigEventKind::StopGray => "cancel-gray",
         ConfigEventKind::Rollback => "rollback",
         ConfigEventKind::DeleteRelease => "delete",
         ConfigEventKind::DeleteFile => "clean",
-    };
+    }
+}
+
+pub(crate) fn history(event: &ConfigEvent) -> v1::ConfigFileReleaseHistory {
+    let kind = event_kind(event.kind);
     v1::ConfigFileReleaseHistory {
         id: Some(event.id),
         name: some(&event.name),
@@ -230,7 +235,7 @@ pub(crate) fn label_of(label: &v1::ClientLabel) -> ClientLabel {
     ClientLabel::new(&label.key, kind, text)
 }
 
-fn label(label: &ClientLabel) -> v1::ClientLabel {
+pub(crate) fn label(label: &ClientLabel) -> v1::ClientLabel {
     let kind = match label.kind {
         LabelMatch::Exact => MatchStringType::Exact,
         LabelMatch::Regex => MatchStringType::Regex,

@@ -126,10 +126,8 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.alias(service).is_some() {
         return Err(Code::NotAllowAliasCreateInstance.into());
     }
+    // An instance that is registered already is replaced, as by a client.
     let new = registration::new_instance(&request);
-    if state.instance(&new.id).is_some() {
-        return Err(Code::ExistedResource.into());
-    }
     Ok(Plan::command(Command::Register(Box::new(new))).answering(identity))
 }
 
@@ -232,7 +230,7 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     fn parse(query: &'a Query) -> Result<Self, Failure> {
-        if !query.has_filters() {
+        if query.is_empty() {
             return Err(Code::EmptyQueryParameter.into());
         }
         Ok(Self {

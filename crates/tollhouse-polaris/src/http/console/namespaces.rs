@@ -28,7 +28,7 @@ pub(in crate::http) static RENEW_TOKEN: Write =
 pub(in crate::http) static LIST: List =
     List { function: "DescribeNamespaces", keys: &["name", "owner", "id"], find };
 pub(in crate::http) static GET_TOKEN: Get =
-    Get { function: "DescribeNamespaceToken", keys: &["name"], find: find_token };
+    Get { function: "DescribeNamespaceToken", keys: &["name", "token"], find: find_token };
 
 fn read(item: &[u8]) -> Result<v1::Namespace, Failure> {
     let namespace = v1::Namespace::decode(item).map_err(|_| Code::ParseException)?;

@@ -5,7 +5,7 @@ use super::rule_filters;
 use super::{List, ObjectPage, Plan, Write, any_of, page_of};
 use crate::code::Code;
 use crate::http::failure::Failure;
-use crate::http::query::{Query, allows};
+use crate::http::query::{Query, allows, finds};
 use crate::rules::{layout_of, read_rule, rule_id, rule_is_enabled, rule_message};
 use crate::wire::answer::response;
 use std::sync::Arc;
@@ -216,8 +216,12 @@ fn find(kind: RuleKind, state: &State, query: &Query) -> Result<ObjectPage, Fail
 }
 
 fn fits(rule: &Rule, query: &Query) -> bool {
-    let own = [("id", &*rule.id), ("name", &*rule.name), ("namespace", &*rule.namespace)];
-    let any_of = |keys: &[&str]| keys.iter().find_map(|key| query.get(key));
+    let own = [("id", &*rule.id), ("namespace", &*rule.namespace)];
+    let fits_name = if rule_filters::finds_parts(rule.kind) { finds } else { allows };
+    // Kinds with two services compare each of them with its own filters.
+    let has_both = rule_filters::names_both_services(rule.kind);
+    let is_compared = |key: &&&str| !has_both || !key.starts_with("src") && !key.starts_with("dst");
+    let any_of = |keys: &[&str]| keys.iter().filter(is_compared).find_map(|key| query.get(key));
     let service =
         any_of(&["service", "srcService", "source_service", "dstService", "destination_service"]);
     let namespace = any_of(&[
@@ -234,6 +238,7 @@ fn fits(rule: &Rule, query: &Query) -> bool {
             .iter()
             .any(|target| allows(service, &target.name) && allows(namespace, &target.namespace));
     own.iter().all(|(key, text)| allows(query.get(key), text))
+        && fits_name(query.get("name"), &rule.name)
         && fits_target
         && rule_filters::fit(rule, query)
 }

@@ -59,8 +59,12 @@ pub(in crate::http) static ALL: List =
     List { function: "DescribeAllServices", keys: &["name", "namespace"], find: find_all };
 pub(in crate::http) static COUNT: List =
     List { function: "DescribeServicesCount", keys: KEYS, find: count };
-pub(in crate::http) static GET_TOKEN: Get =
-    Get { function: "DescribeServiceToken", keys: &["name", "namespace"], find: find_token };
+/// Callers may send the token that they know, as to Polaris; it is not needed.
+pub(in crate::http) static GET_TOKEN: Get = Get {
+    function: "DescribeServiceToken",
+    keys: &["name", "namespace", "token"],
+    find: find_token,
+};
 pub(in crate::http) static GET_OWNER: Get =
     Get { function: "DescribeServiceOwner", keys: &["name", "namespace"], find: find_owner };
 

@@ -152,7 +152,10 @@ async fn releases_are_listed_rolled_back_and_deleted() {
     let absent = server.get(&format!("{one}&release_name=third")).await.json();
     assert_eq!((&absent["code"], &absent["configFileRelease"]), (&json!(200_000), &Value::Null));
     let versions = format!("{FILES}/release/versions?namespace=ns&group=group");
-    assert_eq!(server.get(&versions).await.code(), 400_000);
+    let incomplete = server.get(&versions).await;
+    assert_eq!(incomplete.code(), 400_000);
+    let info = incomplete.json()["info"].to_string();
+    assert!(info.starts_with("\"invalid "), "the text is the field's alone: {info}");
     assert_eq!(server.get(&format!("{versions}&file_name=app.yaml")).await.json()["total"], 2);
     let unknown =
         json!([{"namespace": "ns", "group": "group", "fileName": "app.yaml", "name": "x"}]);

@@ -7,9 +7,7 @@ use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::bootstrap::RegistryStore;
 use tollhouse_control::registry::database;
-use tollhouse_polaris::database::{
-    Columns, IMPORTED_PARTS, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row,
-};
+use tollhouse_polaris::database::{Columns, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row};
 use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};
@@ -43,17 +41,9 @@ pub struct PolarisSource {
 }
 
 impl PolarisSource {
-    /// Connects to read all that can be imported, and checks that the database is one of Polaris.
+    /// Connects, and checks that the database is one of Polaris.
     pub fn open(settings: &RegistryStore) -> anyhow::Result<Self> {
-        Self::open_parts(settings, PARTS.into_iter().chain(IMPORTED_PARTS).collect())
-    }
-
-    /// Connects to read all that can be exported.
-    pub fn open_for_export(settings: &RegistryStore) -> anyhow::Result<Self> {
-        Self::open_parts(settings, PARTS.to_vec())
-    }
-
-    fn open_parts(settings: &RegistryStore, parts: Vec<&'static Part>) -> anyhow::Result<Self> {
+        let parts = PARTS.to_vec();
         let options = options(settings)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut snapshot = runtime.block_on(Snapshot::open(&options))?;

@@ -76,7 +76,7 @@ pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<Exit
         Err(code) => return Ok(code),
     };
     let settings = arguments.database.settings()?;
-    let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open_for_export(&settings)?)?;
+    let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open(&settings)?)?;
     let pruning = if arguments.prune { Pruning::Delete } else { Pruning::Keep };
     stdout::print(&text(&planned, pruning))?;
     let code = if planned.tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
@@ -116,7 +116,9 @@ fn plan(
             }
         }
     }
-    for object in objects(bootstrap, &mut tally)? {
+    let objects = objects(bootstrap, &mut tally)?;
+    objects.iter().for_each(|object| plan.expect(object));
+    for object in objects {
         let (kind, name) = (object.kind(), object.name());
         let left_out = |reason: String, is_expected| LeftOut {
             what: format!("{kind} {name}"),

@@ -138,10 +138,11 @@ impl Compiler {
     ) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
         let object = Object { kind: Kind::Route, id: &id, path };
-        let Some(route) = route else {
+        let Some(mut route) = route else {
             self.refuse_in_place(object, value, touched, &mut problems);
             return problems;
         };
+        route.upstream = route.upstream.map(|upstream| self.upstreams.shared_conf(upstream));
         let fallback = self.fallback(Kind::Route, &id);
         self.set_plugins(object, &route.plugins, &mut problems);
         let filter = self.set_scripts(object, &route, fallback, &mut problems);

@@ -73,7 +73,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             tracer: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
-        let api = AdminApi::open(parts).await?;
+        let api = AdminApi::new(parts);
         serve(TcpListener::from_std(listener)?, api, None, usize::MAX, std::future::pending())
             .await;
         Ok(())

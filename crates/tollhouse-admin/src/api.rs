@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Body;
-use tollhouse_store::StoreError;
 
 use crate::auth;
 use crate::call::Call;
@@ -19,12 +18,9 @@ use crate::sign_in::ended;
 pub struct AdminApi(Arc<Admin>);
 
 impl AdminApi {
-    /// Creates the API. Reads all objects of the store once.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn open(parts: Parts) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(Admin::open(parts).await?)))
+    /// Creates the API. The first call reads all objects of the store.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(Admin::new(parts)))
     }
 
     /// Whether the allow list contains this peer.
@@ -63,6 +59,12 @@ impl AdminApi {
     {
         let (head, body) = request.into_parts();
         let mut call = Call::new(head.method, &head.uri, head.headers, peer);
+        // Sign-outs and all checks are in the index, so that no call is answered without it.
+        if self.admits(peer)
+            && let Err(error) = self.0.index.open().await
+        {
+            return self.reject(Reply::from(error));
+        }
         ended::drop_cookie(&self.0, &mut call).await;
         dispatch::answer(&self.0, &call, body).await
     }

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_store::{InService, Store, StoreError};
+use tollhouse_store::{InService, Store};
 use tollhouse_trace::Tracer;
 
 use crate::audit::AuditSink;
@@ -82,21 +82,18 @@ struct WriteQueues {
 }
 
 impl Admin {
-    /// Creates the state. Reads all objects of the store once.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub(crate) async fn open(parts: Parts) -> Result<Self, StoreError> {
+    /// Creates the state. The first call reads all objects of the store.
+    pub(crate) fn new(parts: Parts) -> Self {
         let (catalogue, keyring) = (Arc::clone(&parts.catalogue), Arc::clone(&parts.keyring));
         let inspect =
             move |path: &str, value: &[u8]| Facts::inspect(path, value, &catalogue, &keyring);
         let prefix = format!("{}/", parts.options.key_prefix);
-        let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
+        let index = Index::new(Arc::clone(&parts.store), prefix, Box::new(inspect));
         let document = match &parts.options.mode {
             Mode::Store | Mode::ReadOnly(_) | Mode::Away(_) => None,
             Mode::Standalone(sink) => Some(CurrentDocument::new(Arc::clone(sink))),
         };
-        Ok(Self {
+        Self {
             parts,
             index,
             document,
@@ -109,7 +106,7 @@ impl Admin {
                 queues: std::array::from_fn(|_| Mutex::default()),
                 hasher: RandomState::new(),
             },
-        })
+        }
     }
 
     /// Converts a reply to an HTTP response. The `Server` header always names APISIX, because

@@ -1,8 +1,9 @@
 //! In-memory index of objects for checks and lists: existing objects, references, credentials, and
 //! the fields for filters and sorting. With the index, checks and lists need not read the store.
 //!
-//! The index is built from a listing once, then follows the store's commits. It catches up when it
-//! is queried, so that an idle gateway does no work. A query sees at least the last commit of this
+//! The index is built from a listing once, when the first call arrives, then follows the store's
+//! commits. It catches up when it is queried, so that an idle gateway does no work and one without
+//! calls needs no memory for it. A query sees at least the last commit of this
 //! process. Each query costs one lookup, however many objects exist.
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tollhouse_model::change_row;
 use tollhouse_store::{
     Changes as Commit, Entry, Event, Listing, Lost, Revision, Store, StoreError, Watch, WatchEvent,
@@ -39,8 +41,9 @@ pub(crate) struct Index {
     /// Key prefix with slashes, such as `/apisix/`.
     prefix: String,
     inspect: Box<Inspect>,
-    /// State of following the store; locked while the index catches up.
-    following: tokio::sync::Mutex<Following>,
+    /// State of following the store; locked while the index catches up. Unset until the first call
+    /// has read all objects.
+    following: OnceCell<tokio::sync::Mutex<Following>>,
     contents: Mutex<Contents>,
     /// Revision of the newest commit of this process.
     expected: AtomicU64,
@@ -129,17 +132,29 @@ const ROWS_PER_PAGE: usize = 200;
 pub(crate) const OWN_KEYS: &str = "tollhouse/";
 
 impl Index {
-    /// Builds the index from all keys under the prefix.
-    pub(crate) async fn open(
-        store: Arc<dyn Store>,
-        prefix: String,
-        inspect: Box<Inspect>,
-    ) -> Result<Self, StoreError> {
-        let contents = read_all(&*store, &prefix, &*inspect).await?;
-        let following = Following::new(store.watch(&prefix, contents.revision));
-        let following = tokio::sync::Mutex::new(following);
-        let expected = AtomicU64::new(contents.revision.0);
-        Ok(Self { store, prefix, inspect, following, contents: Mutex::new(contents), expected })
+    /// Creates an index of all keys under the prefix; reads none yet.
+    pub(crate) fn new(store: Arc<dyn Store>, prefix: String, inspect: Box<Inspect>) -> Self {
+        let (following, contents) = (OnceCell::new(), Mutex::default());
+        Self { store, prefix, inspect, following, contents, expected: AtomicU64::new(0) }
+    }
+
+    /// Reads all objects, unless an earlier call has. Must precede every query of a call.
+    ///
+    /// # Errors
+    /// If the store cannot be read; the next call tries again.
+    pub(crate) async fn open(&self) -> Result<(), StoreError> {
+        self.opened().await.map(drop)
+    }
+
+    async fn opened(&self) -> Result<&tokio::sync::Mutex<Following>, StoreError> {
+        let open = || async {
+            let contents = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
+            let watch = self.store.watch(&self.prefix, contents.revision);
+            self.expect(contents.revision);
+            *self.lock() = contents;
+            Ok(tokio::sync::Mutex::new(Following::new(watch)))
+        };
+        self.following.get_or_try_init(open).await
     }
 
     /// Records a commit of this process, which later queries must see.
@@ -163,8 +178,9 @@ impl Index {
     }
 
     async fn read_to_expected(&self) -> Result<(), StoreError> {
+        let following = self.opened().await?;
         let mut expected = Revision(self.expected.load(Ordering::Acquire));
-        let mut following = self.following.lock().await;
+        let mut following = following.lock().await;
         loop {
             self.read_changes(&mut following).await;
             let watch = &mut following.watch;
@@ -531,7 +547,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_start_reads_all_objects_and_no_row_about_a_write() {
+    async fn the_first_call_reads_all_objects_and_no_row_about_a_write() {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
         let (objects, rows) = (OBJECTS_PER_TURN + 3, ROWS_PER_PAGE + 7);
         let put = |all: Transaction, (key, value): (String, String)| all.put(key, value);
@@ -541,8 +557,9 @@ mod tests {
             store.commit(put(Transaction::new(), pair)).await.expect("memory");
         }
         let inspect = Box::new(|_: &str, _: &[u8]| Facts::default());
-        let index =
-            Index::open(Arc::clone(&store), "/apisix/".into(), inspect).await.expect("it reads");
+        let index = Index::new(Arc::clone(&store), "/apisix/".into(), inspect);
+        assert_eq!(index.contents().count("routes"), 0, "nothing is read before the first call");
+        index.open().await.expect("it reads");
         let counts = |index: &Index| {
             let contents = index.contents();
             (contents.count("routes"), contents.exists("upstreams/1"), contents.changes().len())

@@ -122,7 +122,7 @@ impl Fixture {
     async fn put_console(&mut self, console: Arc<dyn crate::ConsoleSource>) {
         let parts =
             Parts { console: Some(console), ..parts(Arc::clone(&self.store), options(), None) };
-        self.api = AdminApi::open(parts).await.expect("the store can be read");
+        self.api = AdminApi::new(parts);
     }
 
     async fn over(store: Arc<dyn Store>, options: Options) -> Self {
@@ -135,7 +135,7 @@ impl Fixture {
         registry: Option<crate::RegistryPart>,
     ) -> Self {
         let parts = parts(Arc::clone(&store), options, registry);
-        Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }
+        Self { api: AdminApi::new(parts), store }
     }
 
     /// Sends a request as it is.

@@ -86,7 +86,7 @@ pub struct AdminSources<'a> {
 /// Starts the Admin API; returns `None` if it has no listener.
 ///
 /// # Errors
-/// If the address is in use, the store cannot be read, or the certificate is invalid.
+/// If the address is in use, or the certificate is invalid.
 pub async fn start(
     cx: &ControlContext,
     sources: AdminSources<'_>,
@@ -100,7 +100,7 @@ pub async fn start(
     let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
     let secret = session_secret(&parts.keyring, &parts.options.mode)?;
     parts.options.sessions = Some(Sessions::new(&secret, encryption));
-    let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
+    let api = AdminApi::new(parts);
     let listener = listeners::bind(address, predecessor)
         .await
         .with_context(|| listeners::in_use("listen.admin", address))?;

@@ -14,6 +14,7 @@ mod folder_marks;
 pub mod import_marker;
 pub mod lost_store;
 mod mirror;
+pub(crate) mod objects;
 mod store;
 mod store_copy;
 pub(crate) mod stored;

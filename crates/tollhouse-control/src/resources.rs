@@ -28,6 +28,7 @@ use self::serving::Serving;
 
 use crate::certificate_ends::CertificateEnds;
 use crate::configuration::{Configuration, ObjectSource, Status};
+use crate::feed::objects::Objects;
 use crate::feed::{Event, Reading};
 use crate::plugins::PluginParts;
 use crate::secret_managers::SecretManagers;
@@ -132,9 +133,7 @@ impl Resources {
             Some(Event::Document(reading)) => self.compile_document(reading.document?),
             Some(Event::Everything(mut everything)) => {
                 self.known.replace_by(&mut everything);
-                self.dangling.note(&everything);
-                everything.iter().for_each(|change| self.secret_managers.0.note(change));
-                Some(self.compiler.apply(everything))
+                Some(self.compile_objects(everything.into_changes_ahead()))
             }
             Some(Event::Changes(changes)) => {
                 self.known.note(&changes);
@@ -202,12 +201,21 @@ impl Resources {
         }
     }
 
-    fn replace_objects(&mut self, mut everything: Vec<Change>, cell: &SnapshotCell) {
+    /// Compiles objects of a store while they are parsed.
+    fn compile_objects(&mut self, changes: impl Iterator<Item = Change>) -> Arc<Snapshot> {
+        let managers = Arc::clone(&self.secret_managers.0);
+        let dangling = &mut self.dangling;
+        let changes = changes.inspect(|change| {
+            dangling.note_one(change);
+            managers.note(change);
+        });
+        self.compiler.apply(changes)
+    }
+
+    fn replace_objects(&mut self, mut everything: Objects, cell: &SnapshotCell) {
         let began = Instant::now();
         self.known.replace_by(&mut everything);
-        self.dangling.note(&everything);
-        everything.iter().for_each(|change| self.secret_managers.0.note(change));
-        let snapshot = self.compiler.apply(everything);
+        let snapshot = self.compile_objects(everything.into_changes());
         self.publish(snapshot, began, cell);
         self.configuration.set_ready();
         self.log_problems();

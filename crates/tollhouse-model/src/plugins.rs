@@ -1,18 +1,19 @@
 //! Plugin configurations as objects contain them: a map from name to configuration, with `_meta`
 //! parsed.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
 use serde_json::Value;
+
+mod set;
+
+pub use set::PluginSet;
 
 use crate::Problems;
 use crate::expr::Expr;
 use crate::problem::excerpt;
 use crate::reader::{Reader, Unknown};
-
-/// The `plugins` of a route, service, plugin configuration or global rule.
-pub type PluginSet = BTreeMap<String, PluginConf>;
 
 /// The configuration of one plugin, not yet compiled.
 #[derive(Clone, PartialEq)]
@@ -33,9 +34,36 @@ impl fmt::Debug for PluginConf {
     }
 }
 
+/// `_meta` of a plugin. Most plugins have none, which takes no memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PluginMeta(Option<Box<MetaSettings>>);
+
+/// Settings of a plugin without `_meta`.
+static NO_SETTINGS: MetaSettings = MetaSettings {
+    disable: false,
+    priority: None,
+    filter: None,
+    error_response: None,
+    pre_function: None,
+};
+
+impl Deref for PluginMeta {
+    type Target = MetaSettings;
+
+    fn deref(&self) -> &MetaSettings {
+        self.0.as_deref().unwrap_or(&NO_SETTINGS)
+    }
+}
+
+impl From<MetaSettings> for PluginMeta {
+    fn from(settings: MetaSettings) -> Self {
+        Self((settings != NO_SETTINGS).then(|| Box::new(settings)))
+    }
+}
+
 /// `_meta`: settings that every plugin has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PluginMeta {
+pub struct MetaSettings {
     /// Disables the plugin; its configuration is then not validated.
     pub disable: bool,
     /// Priority that replaces the plugin's default in this object.
@@ -59,12 +87,11 @@ pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> PluginSet {
 
 pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
     let Some(confs) = reader.map(value) else { return PluginSet::new() };
-    let mut plugins = PluginSet::new();
-    for (name, conf) in confs {
-        let conf = reader.in_field(name, |reader| read_conf(reader, name, conf));
-        plugins.extend(conf.map(|conf| (name.clone(), conf)));
-    }
-    plugins
+    let read = confs.iter().filter_map(|(name, conf)| {
+        let conf = reader.in_field(name, |reader| read_conf(reader, name, conf))?;
+        Some((name.as_str().into(), conf))
+    });
+    read.collect()
 }
 
 fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
@@ -82,12 +109,12 @@ fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<Plugi
         meta.disable |= disable;
         conf.shift_remove("disable");
     }
-    Some(PluginConf { conf: Value::Object(conf), meta })
+    Some(PluginConf { conf: Value::Object(conf), meta: meta.into() })
 }
 
-fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
+fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<MetaSettings> {
     let fields = reader.object(value, &META_FIELDS, Unknown::Refused)?;
-    Some(PluginMeta {
+    Some(MetaSettings {
         disable: reader.optional(fields, "disable", Reader::boolean).unwrap_or_default(),
         priority: reader.optional(fields, "priority", |reader, value| {
             reader.integer(value, i64::MIN..=i64::MAX)

@@ -1,7 +1,7 @@
 //! Catalogue of all plugins: their properties, schemas, and the compilation of confs to handlers.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
@@ -85,23 +85,48 @@ pub struct ForeignPlugin {
     pub build: BuildHandler,
 }
 
+/// Rules for a conf, made when they are first needed: a gateway uses few of its plugins, and the
+/// compiled schemas of all of them take several MiB.
+struct Rules(LazyLock<CompiledRules, Box<dyn FnOnce() -> CompiledRules + Send>>);
+
 /// JSON Schema, as a document and in compiled form.
-struct Rules {
+struct CompiledRules {
     document: Value,
     compiled: Schema,
 }
 
 impl Rules {
-    fn new(document: Value) -> Self {
-        let compiled = Schema::compile(&document).expect("schemas of plugins are tested");
-        Self { document, compiled }
+    /// Creates the rules of a schema of this build.
+    fn new(schema: fn() -> Value) -> Self {
+        Self(LazyLock::new(Box::new(move || {
+            let document = schema();
+            let compiled = Schema::compile(&document).expect("schemas of plugins are tested");
+            CompiledRules { document, compiled }
+        })))
+    }
+
+    /// Compiles a schema of another origin.
+    ///
+    /// # Errors
+    /// If it is not a JSON Schema.
+    fn foreign(document: Value) -> Result<Self, ConfError> {
+        let rules = CompiledRules { compiled: Schema::compile(&document)?, document };
+        Ok(Self(LazyLock::new(Box::new(move || rules))))
+    }
+
+    fn document(&self) -> &Value {
+        &self.0.document
+    }
+
+    fn compiled(&self) -> &Schema {
+        &self.0.compiled
     }
 
     /// Checks `conf` and fills in defaults.
     fn complete(&self, conf: &Value) -> Result<Value, ConfError> {
         let mut conf = conf.clone();
-        self.compiled.validate_and_fill(&mut conf)?;
-        empty_as_declared(&self.document, &mut conf);
+        self.compiled().validate_and_fill(&mut conf)?;
+        empty_as_declared(self.document(), &mut conf);
         whole_numbers(&mut conf);
         Ok(conf)
     }
@@ -123,7 +148,7 @@ impl Rules {
         self.complete(conf)?;
         let mut resolved = conf.clone();
         let source = services.secrets.as_deref().map(|source| source as &dyn SecretSource);
-        let unanswered = resolve_as(&mut resolved, &self.document, source);
+        let unanswered = resolve_as(&mut resolved, self.document(), source);
         let is_wrong = |one: &&UnresolvedReference| matches!(one.answer, NoAnswer::NotA(_));
         if let Some(wrong) = unanswered.iter().find(is_wrong) {
             let (field, reason) = (&wrong.field, wrong.reason());
@@ -188,8 +213,11 @@ impl PluginType {
     /// Returns the properties of the plugin type `P`, taken from the constants and methods of
     /// [`Plugin`].
     pub fn new<P: Plugin>() -> Self {
-        let mut schema = SchemaOf::<P::Config>::value();
-        P::adjust_schema(&mut schema);
+        let schema = || {
+            let mut schema = SchemaOf::<P::Config>::value();
+            P::adjust_schema(&mut schema);
+            schema
+        };
         let (consumer, metadata_spec) = (P::consumer(), P::metadata());
         Self {
             name: P::NAME,
@@ -206,11 +234,11 @@ impl PluginType {
             remarks: P::remarks,
             sent_to: P::SENT_TO,
             conf: Rules::new(schema),
-            metadata: metadata_spec.map(|spec| Rules::new((spec.schema)())),
+            metadata: metadata_spec.map(|spec| Rules::new(spec.schema)),
             metadata_spec,
             endpoints: P::endpoints(),
             start: P::start,
-            identity: consumer.map(|spec| Rules::new((spec.schema)())),
+            identity: consumer.map(|spec| Rules::new(spec.schema)),
             consumer,
             build: Box::new(|conf, scope| {
                 let config = serde_json::from_value(conf.clone()).map_err(|e| e.to_string())?;
@@ -227,7 +255,7 @@ impl PluginType {
     /// If a schema is not a JSON Schema.
     pub fn foreign(plugin: ForeignPlugin) -> Result<Self, ConfError> {
         let metadata = match plugin.metadata_schema {
-            Some(schema) => Some(Rules { compiled: Schema::compile(&schema)?, document: schema }),
+            Some(schema) => Some(Rules::foreign(schema)?),
             None => None,
         };
         let has_metadata = metadata.is_some();
@@ -245,7 +273,7 @@ impl PluginType {
             expressions: &[],
             remarks: |_| Vec::new(),
             sent_to: &[],
-            conf: Rules { compiled: Schema::compile(&plugin.schema)?, document: plugin.schema },
+            conf: Rules::foreign(plugin.schema)?,
             metadata,
             metadata_spec: has_metadata.then(|| MetadataSpec::with_schema(|| json!({}))),
             endpoints: &[],
@@ -269,17 +297,17 @@ impl PluginType {
 
     /// Returns the schema of the plugin's conf.
     pub fn schema(&self) -> &Value {
-        &self.conf.document
+        self.conf.document()
     }
 
     /// Returns the schema of the plugin's metadata.
     pub fn metadata_schema(&self) -> Option<&Value> {
-        self.metadata.as_ref().map(|rules| &rules.document)
+        self.metadata.as_ref().map(Rules::document)
     }
 
     /// Returns the schema of a consumer's credential for this plugin.
     pub fn consumer_schema(&self) -> Option<&Value> {
-        self.identity.as_ref().map(|rules| &rules.document)
+        self.identity.as_ref().map(Rules::document)
     }
 
     /// Compiles a conf to a handler.
@@ -331,7 +359,7 @@ impl PluginType {
     /// If `conf` does not satisfy the metadata schema.
     pub fn check_metadata(&self, conf: &Value) -> Result<(), ConfError> {
         match &self.metadata {
-            Some(rules) => Ok(rules.compiled.validate(conf)?),
+            Some(rules) => Ok(rules.compiled().validate(conf)?),
             None => Ok(()),
         }
     }

@@ -19,6 +19,9 @@ fn names_and_files_agree() {
     for plugin in catalogue.iter() {
         assert!(seen.insert(plugin.name), "{} is listed twice", plugin.name);
         assert!(plugin.schema()["type"] == "object", "{}", plugin.name);
+        // Each is compiled when it is first asked for.
+        let others = [plugin.metadata_schema(), plugin.consumer_schema()];
+        assert!(others.into_iter().flatten().all(Value::is_object), "{}", plugin.name);
     }
     assert_eq!(seen.len(), PAGES.len());
 }

@@ -16,6 +16,7 @@ mod put;
 mod secrets;
 mod shenyu;
 mod streams;
+mod twins;
 mod upstreams;
 
 use std::collections::BTreeMap;

@@ -26,7 +26,7 @@ pub struct Key {
     /// Name of the auth plugin that reads the credential.
     pub plugin: &'static str,
     /// Value of the plugin's look-up field, such as the API key.
-    pub key: Box<[u8]>,
+    pub key: Arc<[u8]>,
 }
 
 #[derive(Hash)]

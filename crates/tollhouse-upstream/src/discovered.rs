@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tollhouse_model::upstream::{Checks, Discovery, FirstNodes, Node, Policy, Scheme, WarmUp};
 use tollhouse_net::resolve::Resolver;
 
-use crate::node_set::{NodeSet, Recipe};
+use crate::node_set::{Inherited, NodeSet, Recipe};
 
 /// A node as published by its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,8 @@ impl Discovered {
     fn replace(&self, nodes: Vec<Node>, ages: &[Option<Duration>], previous: Option<&NodeSet>) {
         let Terms { policy, checks, warm_up, .. } = self.terms.clone();
         let recipe = Recipe { nodes, policy, checks, warm_up };
-        let set = NodeSet::new(recipe, ages, previous, Arc::clone(&self.flips), &self.resolver);
+        let from = previous.map_or(Inherited::Nothing, Inherited::Vitals);
+        let set = NodeSet::new(recipe, ages, from, Arc::clone(&self.flips), &self.resolver);
         self.set.store(Some(set));
     }
 

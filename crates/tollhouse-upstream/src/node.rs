@@ -43,6 +43,14 @@ pub(crate) struct Vitals {
     pub(crate) ramp: Ramp,
 }
 
+impl Vitals {
+    /// Returns the vitals of a node that takes the place of one whose vitals stay in use. Only
+    /// failures are carried over: a plain upstream learns nothing else.
+    pub(crate) fn successor(&self) -> Self {
+        Self { streak: self.streak.copy(), ..Self::default() }
+    }
+}
+
 #[derive(Debug)]
 enum Address {
     Literal(Endpoint),

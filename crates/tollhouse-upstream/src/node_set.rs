@@ -32,6 +32,25 @@ pub(crate) struct Recipe {
     pub(crate) warm_up: Option<WarmUp>,
 }
 
+/// Vitals that the nodes of a new set take over from the previous one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Inherited<'a> {
+    Nothing,
+    /// The vitals themselves, because the new set replaces the previous one.
+    Vitals(&'a NodeSet),
+    /// Copies, because other upstreams keep the previous set.
+    Copies(&'a NodeSet),
+}
+
+impl<'a> Inherited<'a> {
+    fn previous(self) -> Option<&'a NodeSet> {
+        match self {
+            Self::Nothing => None,
+            Self::Vitals(previous) | Self::Copies(previous) => Some(previous),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     recipe: Recipe,
@@ -76,15 +95,20 @@ impl NodeSet {
     pub(crate) fn new(
         recipe: Recipe,
         ages: &[Option<Duration>],
-        previous: Option<&Self>,
+        from: Inherited<'_>,
         flips: Arc<AtomicU64>,
         resolver: &Resolver,
     ) -> Arc<Self> {
         static REVISIONS: AtomicU64 = AtomicU64::new(1);
+        let previous = from.previous();
         let inherited = previous.map(Self::vitals).unwrap_or_default();
         let node = |conf: &upstream::Node| {
             let vitals = inherited.get(&(conf.host.as_str(), conf.port)).copied();
-            Node::new(conf.clone(), vitals.cloned().unwrap_or_default(), resolver)
+            let vitals = vitals.map(|vitals| match from {
+                Inherited::Copies(_) => Arc::new(vitals.successor()),
+                Inherited::Nothing | Inherited::Vitals(_) => Arc::clone(vitals),
+            });
+            Node::new(conf.clone(), vitals.unwrap_or_default(), resolver)
         };
         let nodes: Box<[Node]> = recipe.nodes.iter().map(node).collect();
         if previous.is_some_and(|previous| previous.recipe.checks.is_none()) {

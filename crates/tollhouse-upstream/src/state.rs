@@ -20,7 +20,7 @@ use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::handle::SingleNode;
 use crate::health::state::Signal;
 use crate::node::Node;
-use crate::node_set::{NodeSet, Recipe};
+use crate::node_set::{Inherited, NodeSet, Recipe};
 use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 
 /// Run-time state of an upstream. The fields that every pick reads come first.
@@ -31,7 +31,7 @@ pub struct UpstreamState {
     /// Address of the only node, if a pick needs nothing else.
     only: Option<Endpoint>,
     checks: Option<Arc<Checks>>,
-    key: String,
+    key: Box<str>,
     warm_up: Option<WarmUp>,
     /// `Host` of probes to nodes without a name.
     probe_host: Option<String>,
@@ -76,7 +76,9 @@ impl UpstreamState {
     ) -> Arc<Self> {
         // Flips and the mark of use belong to the upstream and not to one version of its
         // configuration, so they are carried over.
-        let ledger = previous.map(|previous| previous.ledger.clone()).unwrap_or_default();
+        // A plain upstream shares its ledger with its twins.
+        let ledger = previous.filter(|previous| !previous.is_plain());
+        let ledger = ledger.map(|previous| previous.ledger.clone()).unwrap_or_default();
         let checks = shared_checks(conf, previous);
         let policy = conf.balance.policy;
         let flips = Arc::clone(&ledger.flips);
@@ -115,7 +117,7 @@ impl UpstreamState {
             NodeTrust::Anybody | NodeTrust::System => None,
         };
         Arc::new(Self {
-            key: key.to_owned(),
+            key: key.into(),
             members,
             only,
             checks,
@@ -125,6 +127,31 @@ impl UpstreamState {
             proxy_protocol: conf.proxy_protocol,
             ledger,
         })
+    }
+
+    /// Returns the state of another upstream with the same configuration, which shares the node and
+    /// its vitals. `None` unless the upstream is a single unchecked node with a literal address,
+    /// because others have states of their own.
+    pub fn twin(&self, key: &str) -> Option<Arc<Self>> {
+        let Members::Fixed(set) = &self.members else { return None };
+        self.is_plain().then(|| {
+            Arc::new(Self {
+                key: key.into(),
+                members: Members::Fixed(Arc::clone(set)),
+                only: self.only,
+                checks: None,
+                warm_up: None,
+                probe_host: self.probe_host.clone(),
+                authorities: self.authorities.clone(),
+                proxy_protocol: self.proxy_protocol,
+                ledger: self.ledger.clone(),
+            })
+        })
+    }
+
+    /// Whether the upstream is a single node with a literal address, without checks and slow start.
+    fn is_plain(&self) -> bool {
+        self.only.is_some() && self.checks.is_none() && self.warm_up.is_none()
     }
 
     /// Returns the key of the object that contains the upstream.
@@ -329,13 +356,21 @@ fn fixed(
     flips: Arc<AtomicU64>,
     resolver: &Resolver,
 ) -> Arc<NodeSet> {
+    // The node of a plain upstream may be shared with its twins, whose configuration stays.
+    let is_shared = previous.is_some_and(|previous| previous.is_plain());
     if let Some(Members::Fixed(set)) = previous.map(|previous| &previous.members)
         && *set.recipe() == recipe
+        && !is_shared
     {
         return Arc::clone(set);
     }
     let previous = previous.and_then(|previous| previous.node_set());
-    NodeSet::new(recipe, &[], previous.as_deref(), flips, resolver)
+    let inherited = match previous.as_deref() {
+        Some(previous) if is_shared => Inherited::Copies(previous),
+        Some(previous) => Inherited::Vitals(previous),
+        None => Inherited::Nothing,
+    };
+    NodeSet::new(recipe, &[], inherited, flips, resolver)
 }
 
 fn discovered(

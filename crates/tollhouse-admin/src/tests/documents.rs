@@ -29,7 +29,7 @@ async fn a_document_is_answered_once_it_serves() {
         in_service: Some(InService::new(told)),
         ..parts(Arc::clone(&store), Options { mode, ..options() }, None)
     };
-    let api = AdminApi::open(parts).await.expect("the store can be read");
+    let api = AdminApi::new(parts);
     let fixture = Fixture { api, store };
     let mut put = Box::pin(fixture.send(configs("PUT", &[("X-Digest", "d1")], "{}")));
     let second = std::time::Duration::from_secs(1);

@@ -14,7 +14,7 @@ async fn fixture() -> Fixture {
     let mut fixture = Fixture::new().await;
     let keyring = Arc::new(Keyring::generate().expect("there are random numbers"));
     let parts = Parts { keyring, ..parts(Arc::clone(&fixture.store), options(), None) };
-    fixture.api = AdminApi::open(parts).await.expect("the store can be read");
+    fixture.api = AdminApi::new(parts);
     fixture
 }
 
@@ -174,7 +174,7 @@ async fn deeds_are_told_with_their_actor_and_without_values() {
     let store = Arc::clone(&fixture.store);
     let sink = Some(Arc::clone(&audit) as Arc<dyn AuditSink>);
     let parts = Parts { audit: sink, ..parts(store, options, None) };
-    fixture.api = AdminApi::open(parts).await.expect("the store can be read");
+    fixture.api = AdminApi::new(parts);
     let sign_in = async |key: &str| {
         let mut call = request("POST", "/../../console/v1/login", json!({"key": key}).to_string());
         call.headers_mut().remove("X-API-KEY");

@@ -22,7 +22,7 @@ async fn behind(store: &Arc<dyn Store>, applied: watch::Receiver<Revision>) -> F
         in_service: Some(InService::new(applied)),
         ..parts(Arc::clone(store), options(), None)
     };
-    let api = AdminApi::open(parts).await.expect("the store can be read");
+    let api = AdminApi::new(parts);
     Fixture { api, store: Arc::clone(store) }
 }
 

@@ -57,7 +57,7 @@ async fn fixture() -> (Fixture, Arc<Echo>) {
     let store = tollhouse_store::open(&Location::Memory).expect("memory is there");
     let shenyu = Some(Arc::clone(&echo) as Arc<dyn ShenyuSource>);
     let parts = Parts { shenyu, ..parts(Arc::clone(&store), options(), None) };
-    let api = AdminApi::open(parts).await.expect("memory is there");
+    let api = AdminApi::new(parts);
     (Fixture { store, api }, echo)
 }
 

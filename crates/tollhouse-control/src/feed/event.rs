@@ -13,6 +13,8 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
 use tollhouse_store::{InService, Store};
 
+use super::objects::Objects;
+
 #[derive(Debug, Clone)]
 pub enum Source {
     /// Configuration file that is watched for changes.
@@ -66,7 +68,7 @@ pub enum Event {
     Changes(Vec<Change>),
     /// All objects of the store, after a gap in its events. Objects that are not listed were
     /// deleted.
-    Everything(Vec<Change>),
+    Everything(Objects),
     /// Whole document that replaces the previous one.
     Document(Reading),
 }

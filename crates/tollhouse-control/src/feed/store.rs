@@ -20,6 +20,7 @@ use tollhouse_store::{InService, Location, Operation, Options, Revision, Store, 
 
 use super::event::{AdminAccess, Event, Source};
 use super::lost_store;
+use super::objects::Objects;
 use super::store_copy::StoreCopy;
 use super::stored::{Dialect, SharedStore, StoreFollower, StoreReading, StoredParts};
 use super::{echo, etcd};
@@ -145,7 +146,7 @@ impl StoreFeed {
         let source = FollowedStore { store, shared: None, keyring, sharing: Sharing::Alone };
         let (mut feed, mut everything) = Self::follow(cx, source).await?;
         if everything.is_empty() {
-            everything.push(demonstration().await?);
+            everything.extend([demonstration().await?]);
             feed.has_demonstration = true;
         }
         Ok((feed, Event::Everything(everything)))
@@ -248,7 +249,7 @@ impl StoreFeed {
         cx: &ControlContext,
         entries: impl Iterator<Item = Operation>,
         away: String,
-    ) -> anyhow::Result<(Self, Vec<Change>)> {
+    ) -> anyhow::Result<(Self, Objects)> {
         let store = tollhouse_store::open(&Location::Memory)?;
         let mut batches = Batches::new(store.limits());
         entries.for_each(|put| batches.add(put));
@@ -264,7 +265,7 @@ impl StoreFeed {
     async fn follow(
         cx: &ControlContext,
         source: FollowedStore,
-    ) -> anyhow::Result<(Self, Vec<Change>)> {
+    ) -> anyhow::Result<(Self, Objects)> {
         let FollowedStore { store, shared, keyring, sharing } = source;
         let key = secrets::admin_key(&cx.bootstrap)?;
         let parts = || StoredParts {
@@ -284,7 +285,7 @@ impl StoreFeed {
         match StoreFollower::open_shenyu(parts(), cx.store_prefix()).await {
             Ok((of_shenyu, changes)) => {
                 shenyu = Some(Progress::new(of_shenyu.revision()));
-                everything.extend(changes);
+                everything.extend(changes.into_changes());
                 followers.push(tokio::spawn(of_shenyu.follow(sender)));
             }
             // A user of a shared store may have rights on the APISIX folder only.

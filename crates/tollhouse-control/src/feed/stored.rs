@@ -14,9 +14,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_model::{Kind, Problem};
 use tollhouse_plugin::Catalogue;
-use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{
@@ -26,6 +24,7 @@ use tollhouse_store::{
 pub use self::vigil::SharedStore;
 use self::vigil::{FollowedKeys, Judgement, Verdict, Vigil};
 use super::event::Event as FeedEvent;
+use super::objects::{ObjectReader, Objects};
 use super::store_copy::CopyKeeper;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
@@ -67,8 +66,8 @@ pub struct StoreReading {
 
 /// Key layout of the followed objects.
 enum Layout {
-    /// Objects of APISIX, under this prefix.
-    Apisix(String),
+    /// Objects of APISIX, under the reader's prefix.
+    Apisix(Arc<ObjectReader>),
     Shenyu,
 }
 
@@ -84,8 +83,8 @@ impl Layout {
     /// keys.
     fn is_object(&self) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
         match self {
-            Self::Apisix(prefix) => {
-                let prefix = prefix.clone();
+            Self::Apisix(reader) => {
+                let prefix = reader.prefix.clone();
                 Box::new(move |key| parse_store_key(&prefix, key).is_some())
             }
             Self::Shenyu => Box::new(|key| tollhouse_shenyu::parse_key(key).is_some()),
@@ -121,7 +120,7 @@ enum Step {
 /// Result of a full reading.
 enum ListingOutcome {
     /// All objects.
-    Everything(Vec<Change>),
+    Everything(Objects),
     /// An incomplete import, which is followed but not served.
     Held,
     /// An implausible listing; read again after this time.
@@ -131,7 +130,7 @@ enum ListingOutcome {
 /// Result of starting over.
 enum StartedOver {
     /// All objects of the store.
-    Everything(Vec<Change>),
+    Everything(Objects),
     /// No objects to put into service yet, because an import is incomplete.
     Held,
     Closed,
@@ -142,7 +141,7 @@ impl StoreFollower {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
+    pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Objects), StoreError> {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
@@ -155,8 +154,14 @@ impl StoreFollower {
         parts: StoredParts,
         prefix: &str,
         folder: String,
-    ) -> Result<(Self, Vec<Change>), StoreError> {
-        Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), prefix, folder).await
+    ) -> Result<(Self, Objects), StoreError> {
+        let reader = ObjectReader {
+            prefix: prefix.to_owned(),
+            catalogue: Arc::clone(&parts.catalogue),
+            keyring: Arc::clone(&parts.keyring),
+            indexes: Arc::clone(&parts.indexes),
+        };
+        Self::open_layout(parts, Layout::Apisix(Arc::new(reader)), prefix, folder).await
     }
 
     /// Like [`StoreFollower::open`], for ShenYu's objects.
@@ -166,7 +171,7 @@ impl StoreFollower {
     pub async fn open_shenyu(
         parts: StoredParts,
         prefix: &str,
-    ) -> Result<(Self, Vec<Change>), StoreError> {
+    ) -> Result<(Self, Objects), StoreError> {
         let folder = tollhouse_shenyu::KEY_PREFIX.to_owned();
         Self::open_layout(parts, Layout::Shenyu, prefix, folder).await
     }
@@ -176,7 +181,7 @@ impl StoreFollower {
         layout: Layout,
         prefix: &str,
         folder: String,
-    ) -> Result<(Self, Vec<Change>), StoreError> {
+    ) -> Result<(Self, Objects), StoreError> {
         let mut vigil = parts.shared.clone().map(|shared| {
             let keys = FollowedKeys { prefix, folder: &folder, is_object: layout.is_object() };
             Vigil::new(Arc::clone(&parts.store), Arc::clone(&parts.outages), shared, keys)
@@ -201,8 +206,8 @@ impl StoreFollower {
             copy.replace(&listing).await;
         }
         let stored = Self { parts, layout, folder, watch, revision, backoff: None, vigil, copy };
-        let changes = stored.put_all(listing.entries);
-        Ok((stored, changes))
+        let objects = stored.put_all(listing.entries);
+        Ok((stored, objects))
     }
 
     /// Returns the revision up to which everything has been read.
@@ -242,7 +247,7 @@ impl StoreFollower {
                 // that snapshot, so that only they are cleared first.
                 (Err(StartedOver::Everything(all)), Layout::Shenyu) => {
                     let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
-                    FeedEvent::Changes(gone.chain(all).collect())
+                    FeedEvent::Changes(gone.chain(all.into_changes()).collect())
                 }
             };
             let (dialect, revision) = (self.layout.dialect(), self.revision);
@@ -376,8 +381,8 @@ impl StoreFollower {
         match event {
             Event::Put(entry) => self.put(entry),
             Event::Delete { key, revision } => match &self.layout {
-                Layout::Apisix(prefix) => {
-                    let (kind, id) = parse_store_key(prefix, &key)?;
+                Layout::Apisix(reader) => {
+                    let (kind, id) = parse_store_key(&reader.prefix, &key)?;
                     self.parts.indexes.note(kind, revision.0);
                     Some(Change::Delete { kind, id })
                 }
@@ -389,41 +394,22 @@ impl StoreFollower {
         }
     }
 
-    /// Returns the changes for all objects of a listing. Stream routes are sorted by creation,
-    /// because they are matched in that order. HTTP routes stay in key order, as in APISIX.
-    fn put_all(&self, mut entries: Vec<Entry>) -> Vec<Change> {
-        if let Layout::Apisix(prefix) = &self.layout {
-            let folder = format!("{prefix}/{}/", Kind::StreamRoute);
-            let start = entries.partition_point(|entry| *entry.key < *folder);
-            let streams = &mut entries[start..];
-            let end = streams.partition_point(|entry| entry.key.starts_with(&folder));
-            streams[..end].sort_by_key(|entry| entry.create_revision);
+    /// Returns all objects of a listing.
+    fn put_all(&self, entries: Vec<Entry>) -> Objects {
+        match &self.layout {
+            Layout::Apisix(reader) => Objects::stored(entries, Arc::clone(reader)),
+            Layout::Shenyu => {
+                let changes = entries.into_iter().filter_map(|entry| self.put(entry));
+                changes.collect::<Vec<_>>().into()
+            }
         }
-        entries.into_iter().filter_map(|entry| self.put(entry)).collect()
     }
 
     fn put(&self, entry: Entry) -> Option<Change> {
         match &self.layout {
-            Layout::Apisix(prefix) => self.put_object(prefix, entry),
+            Layout::Apisix(reader) => reader.change(&entry),
             Layout::Shenyu => put_of_shenyu(entry, &self.parts.keyring),
         }
-    }
-
-    fn put_object(&self, prefix: &str, entry: Entry) -> Option<Change> {
-        let (kind, id) = parse_store_key(prefix, &entry.key)?;
-        self.parts.indexes.note(kind, entry.mod_revision.0);
-        // A key without a value means a deleted object to APISIX gateways that share the store.
-        if entry.value.is_empty() {
-            return Some(Change::Delete { kind, id });
-        }
-        let path = format!("{kind}/{id}");
-        let mut value = serde_json::from_slice(&entry.value)
-            .map_err(|error| Problem::error(path.clone(), format!("invalid JSON: {error}")));
-        if let Ok(value) = &mut value {
-            let at = ObjectRef::new(kind, id.as_str());
-            sealing::unseal_stored(at, value, &self.parts.catalogue, &self.parts.keyring);
-        }
-        Some(Change::Upsert { kind, id, value, path })
     }
 }
 

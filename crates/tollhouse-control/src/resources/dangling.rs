@@ -64,7 +64,8 @@ impl Dangling {
         self.note_one(change);
     }
 
-    fn note_one(&mut self, change: &Change) {
+    /// Records one change.
+    pub fn note_one(&mut self, change: &Change) {
         match change {
             Change::Upsert { kind, id, value, .. } => {
                 let path = path_of(*kind, id);

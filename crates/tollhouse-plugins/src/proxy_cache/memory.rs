@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crossbeam_utils::CachePadded;
+
 use super::item::{CacheLookup, CachedResponse};
 
 /// Number of tables, large enough that cores rarely wait for the same lock.
@@ -17,9 +19,10 @@ const VARIANTS_MAX: usize = 64;
 
 pub(super) struct MemoryZone {
     bytes_max: u64,
-    bytes: AtomicU64,
+    bytes: CachePadded<AtomicU64>,
     hasher: RandomState,
-    shards: [Mutex<Shard>; SHARDS],
+    /// Each in lines of its own, so that cores with different keys do not disturb each other.
+    shards: [CachePadded<Mutex<Shard>>; SHARDS],
 }
 
 #[derive(Default)]
@@ -42,8 +45,9 @@ struct KeyEntry {
 
 impl MemoryZone {
     pub fn new(bytes_max: u64) -> Self {
-        let shards = std::array::from_fn(|_| Mutex::default());
-        Self { bytes_max, bytes: AtomicU64::new(0), hasher: RandomState::new(), shards }
+        let shards = std::array::from_fn(|_| CachePadded::default());
+        let bytes = CachePadded::new(AtomicU64::new(0));
+        Self { bytes_max, bytes, hasher: RandomState::new(), shards }
     }
 
     pub fn bytes_max(&self) -> u64 {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model as model;
 use tollhouse_model::{Id, PluginSet, Problems};
@@ -25,18 +25,53 @@ type CredentialId = Option<Box<str>>;
 /// State of consumers that is not part of the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct ConsumerTable {
-    consumers: HashMap<Box<str>, model::Consumer>,
-    /// Identities by consumer, then by credential; the consumer's own have the key `None`.
-    identities: HashMap<Box<str>, BTreeMap<CredentialId, Vec<FoundBy>>>,
-    /// Keys in the snapshot's index, by consumer.
-    indexed: HashMap<Box<str>, Vec<(Key, CredentialId)>>,
+    consumers: HashMap<Id, ConsumerState>,
     /// Credentials whose key was later taken by another credential; the most recent is last.
     displaced: HashMap<Key, Vec<Arc<Credential>>>,
     /// Keys that are reserved by invalid credentials. The snapshot's index does not contain them.
     nobody: HashMap<Key, Arc<Credential>>,
-    /// Invalid consumers: all their keys are reserved and identify no consumer.
-    refused: HashSet<Box<str>>,
     numbers: Numbers,
+}
+
+/// A consumer, or a name that only credential objects refer to.
+#[derive(Debug, Default)]
+struct ConsumerState {
+    /// `None` if the consumer does not exist or is invalid.
+    object: Option<model::Consumer>,
+    /// Whether the consumer is invalid: all its keys are reserved and identify no consumer.
+    is_refused: bool,
+    /// Identities by credential, in the order of their ids; the consumer's own come first.
+    identities: Vec<(CredentialId, Box<[FoundBy]>)>,
+    /// Keys in the snapshot's index.
+    indexed: Box<[(Key, CredentialId)]>,
+}
+
+impl ConsumerState {
+    fn set_identities(&mut self, credential: CredentialId, found: Vec<FoundBy>) {
+        let found = found.into();
+        match self.place_of(&credential) {
+            Ok(place) => self.identities[place].1 = found,
+            Err(place) => {
+                // Nearly all consumers have a single credential.
+                self.identities.reserve_exact(1);
+                self.identities.insert(place, (credential, found));
+            }
+        }
+    }
+
+    fn remove_identities(&mut self, credential: &CredentialId) {
+        if let Ok(place) = self.place_of(credential) {
+            self.identities.remove(place);
+        }
+    }
+
+    fn place_of(&self, credential: &CredentialId) -> Result<usize, usize> {
+        self.identities.binary_search_by(|(other, _)| other.cmp(credential))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.object.is_none() && !self.is_refused && self.identities.is_empty()
+    }
 }
 
 /// An identity and the key that finds it.
@@ -71,35 +106,39 @@ impl ConsumerTable {
         plugins: &Plugins,
         snapshot: &mut Consumers,
     ) {
-        let name: Box<str> = consumer.username.as_str().into();
-        self.refused.remove(&name);
-        self.identities.entry(name.clone()).or_default().insert(None, identities);
-        self.consumers.insert(name.clone(), consumer);
+        let name = Id::new(consumer.username.as_str());
+        let state = self.consumers.entry(name.clone()).or_default();
+        state.is_refused = false;
+        state.set_identities(None, identities);
+        state.object = Some(consumer);
         self.link(&name, plugins, snapshot);
     }
 
-    pub(super) fn contains(&self, username: &str) -> bool {
-        self.consumers.contains_key(username)
+    pub(super) fn contains(&self, username: &Id) -> bool {
+        self.consumers.get(username).is_some_and(|state| state.object.is_some())
     }
 
     /// Whether a credential object is valid; its consumer may be missing.
     pub(super) fn has_credential(&self, key: &Id) -> bool {
-        let Some((username, id)) = model::Credential::split_key(key.as_str()) else { return false };
-        let found = self.identities.get(username).and_then(|of| of.get(&Some(id.into())));
+        let Some((username, id)) = parts_of(key) else { return false };
+        let found = self.consumers.get(&username).and_then(|state| {
+            let place = state.place_of(&id).ok()?;
+            Some(&state.identities[place].1)
+        });
         found.is_some_and(|found| !found.iter().any(|found| found.identity.is::<Nobody>()))
     }
 
     /// Marks a consumer as invalid and reserves the keys of all its credentials.
     pub(super) fn refuse(
         &mut self,
-        username: &str,
+        username: &Id,
         keys: Vec<Key>,
         plugins: &Plugins,
         snapshot: &mut Consumers,
     ) {
-        self.refused.insert(username.into());
-        let keys = keys.into_iter().map(FoundBy::nobody).collect();
-        self.identities.entry(username.into()).or_default().insert(None, keys);
+        let state = self.consumers.entry(username.clone()).or_default();
+        state.is_refused = true;
+        state.set_identities(None, keys.into_iter().map(FoundBy::nobody).collect());
         self.link(username, plugins, snapshot);
     }
 
@@ -111,22 +150,25 @@ impl ConsumerTable {
         plugins: &Plugins,
         snapshot: &mut Consumers,
     ) {
-        let Some((username, id)) = model::Credential::split_key(key.as_str()) else { return };
-        let keys = keys.into_iter().map(FoundBy::nobody).collect();
-        self.identities.entry(username.into()).or_default().insert(Some(id.into()), keys);
-        self.link(username, plugins, snapshot);
+        let Some((username, id)) = parts_of(key) else { return };
+        let state = self.consumers.entry(username.clone()).or_default();
+        state.set_identities(id, keys.into_iter().map(FoundBy::nobody).collect());
+        self.link(&username, plugins, snapshot);
     }
 
     /// Removes a consumer. Its credential objects are kept and take effect again if the consumer
     /// returns.
-    pub(super) fn remove(&mut self, username: &str, snapshot: &mut Consumers) {
+    pub(super) fn remove(&mut self, username: &Id, snapshot: &mut Consumers) {
         self.unlink(username, snapshot);
-        self.consumers.remove(username);
-        self.refused.remove(username);
-        if let Some(identities) = self.identities.get_mut(username) {
-            identities.remove(&None);
+        if let Some(state) = self.consumers.get_mut(username) {
+            state.object = None;
+            state.is_refused = false;
+            state.remove_identities(&None);
+            if state.is_empty() {
+                self.consumers.remove(username);
+            }
         }
-        snapshot.remove(username);
+        snapshot.remove(username.as_str());
     }
 
     pub(super) fn set_credential(
@@ -136,9 +178,9 @@ impl ConsumerTable {
         plugins: &Plugins,
         snapshot: &mut Consumers,
     ) {
-        let name: Box<str> = credential.consumer.as_str().into();
-        let id: Box<str> = credential.id.as_str().into();
-        self.identities.entry(name.clone()).or_default().insert(Some(id), identities);
+        let name = Id::new(credential.consumer.as_str());
+        let state = self.consumers.entry(name.clone()).or_default();
+        state.set_identities(Some(credential.id.as_str().into()), identities);
         self.link(&name, plugins, snapshot);
     }
 
@@ -148,41 +190,41 @@ impl ConsumerTable {
         plugins: &Plugins,
         snapshot: &mut Consumers,
     ) {
-        let Some((username, id)) = model::Credential::split_key(key.as_str()) else { return };
-        if let Some(identities) = self.identities.get_mut(username) {
-            identities.remove(&Some(id.into()));
-            if identities.is_empty() {
-                self.identities.remove(username);
-            }
+        let Some((username, id)) = parts_of(key) else { return };
+        if let Some(state) = self.consumers.get_mut(&username) {
+            state.remove_identities(&id);
         }
-        self.link(username, plugins, snapshot);
+        self.link(&username, plugins, snapshot);
+        if self.consumers.get(&username).is_some_and(ConsumerState::is_empty) {
+            self.consumers.remove(&username);
+        }
     }
 
     pub(super) fn objects(&self) -> impl Iterator<Item = &model::Consumer> {
-        self.consumers.values()
+        self.consumers.values().filter_map(|state| state.object.as_ref())
     }
 
     /// Replaces everything that belongs to a consumer in the snapshot.
-    pub(super) fn link(&mut self, username: &str, plugins: &Plugins, snapshot: &mut Consumers) {
+    pub(super) fn link(&mut self, username: &Id, plugins: &Plugins, snapshot: &mut Consumers) {
         self.unlink(username, snapshot);
-        let consumer = match self.consumers.get(username) {
+        let Some(state) = self.consumers.get(username) else { return };
+        let consumer = match &state.object {
             Some(object) => {
-                let id = Id::new(username);
-                let chain = Chain::merge(plugins.get(model::Kind::Consumer, &id));
+                let chain = Chain::merge(plugins.get(model::Kind::Consumer, username));
                 let consumer = Arc::new(Consumer {
-                    username: username.into(),
+                    username: username.as_str().into(),
                     group_id: object.group_id.as_ref().map(|id| id.as_str().into()),
                     custom_id: object.custom_id().map(Into::into),
                     labels: object.labels.clone(),
                     has_plugins: !chain.says_nothing() || object.group_id.is_some(),
-                    number: self.numbers.number_for(&id),
+                    number: self.numbers.number_for(username),
                 });
                 snapshot.set(Arc::clone(&consumer), chain);
                 consumer
             }
             // An invalid consumer only gives its name to the keys that it reserves.
-            None if self.refused.contains(username) => Arc::new(Consumer {
-                username: username.into(),
+            None if state.is_refused => Arc::new(Consumer {
+                username: username.as_str().into(),
                 group_id: None,
                 custom_id: None,
                 labels: BTreeMap::new(),
@@ -191,9 +233,10 @@ impl ConsumerTable {
             }),
             None => return,
         };
-        let is_refused = !self.consumers.contains_key(username);
-        let found = self.identities.get(username).into_iter().flatten();
-        let found: Vec<_> = found
+        let is_refused = state.object.is_none();
+        let found: Vec<_> = state
+            .identities
+            .iter()
             .flat_map(|(id, found)| found.iter().map(|found| (id.clone(), found.clone())))
             .collect();
         let mut keys = Vec::with_capacity(found.len());
@@ -209,7 +252,9 @@ impl ConsumerTable {
                 self.displaced.entry(key).or_default().push(displaced);
             }
         }
-        self.indexed.insert(username.into(), keys);
+        if let Some(state) = self.consumers.get_mut(username) {
+            state.indexed = keys.into();
+        }
     }
 
     /// Assigns a key to a credential; returns the credential that had it before.
@@ -230,10 +275,11 @@ impl ConsumerTable {
         before.or(of_nobody)
     }
 
-    fn unlink(&mut self, username: &str, snapshot: &mut Consumers) {
-        for (key, id) in self.indexed.remove(username).unwrap_or_default() {
+    fn unlink(&mut self, username: &Id, snapshot: &mut Consumers) {
+        let Some(state) = self.consumers.get_mut(username) else { return };
+        for (key, id) in std::mem::take(&mut state.indexed) {
             let is_own = |held: &Credential| {
-                &*held.consumer.username == username && held.credential_id == id
+                &*held.consumer.username == username.as_str() && held.credential_id == id
             };
             if let Some(others) = self.displaced.get_mut(&key) {
                 others.retain(|held| !is_own(held));
@@ -252,6 +298,12 @@ impl ConsumerTable {
             }
         }
     }
+}
+
+/// Returns the consumer and the id that the key of a credential object consists of.
+fn parts_of(key: &Id) -> Option<(Id, CredentialId)> {
+    let (username, id) = model::Credential::split_key(key.as_str())?;
+    Some((Id::new(username), Some(id.into())))
 }
 
 /// Returns the keys in the auth configurations of an invalid object, as far as they can be read.
@@ -294,7 +346,7 @@ pub(super) fn identities(
         let identified = plugin.identify(&conf);
         match identified.and_then(|identified| identified.check().map(|()| identified)) {
             Ok(identified) => found.push(FoundBy {
-                key: Key { plugin: plugin.name, key: identified.key.into_bytes().into() },
+                key: Key { plugin: plugin.name, key: Arc::from(identified.key.into_bytes()) },
                 identity: identified.identity,
             }),
             Err(error) => problems.push(validation::refused(plugin.name, path, &error)),

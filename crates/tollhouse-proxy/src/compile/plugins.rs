@@ -142,9 +142,9 @@ impl Plugins {
         }
         let mut set = StepSet::default();
         let mut is_refused = false;
-        for (name, conf) in plugins {
+        for (name, conf) in plugins.iter() {
             if conf.meta.disable {
-                set.off.push(name.as_str().into());
+                set.off.push(name.into());
                 continue;
             }
             match self.step(name, conf, place) {
@@ -357,7 +357,7 @@ impl Plugins {
         let is_identity =
             |name: &str| self.catalogue.get(name).is_some_and(|plugin| plugin.is_auth());
         let own = plugins.iter().filter(|(name, _)| !is_identity(name));
-        own.map(|(name, conf)| (name.clone(), conf.clone())).collect()
+        own.map(|(name, conf)| (name.into(), conf.clone())).collect()
     }
 
     /// Returns the enabled auth plugins of a set with their configurations.

@@ -118,7 +118,7 @@ impl Compiler {
             Kind::Consumer if is_new => {
                 let keys = claimed_keys(value, &self.plugins);
                 let snapshot = &mut self.snapshot.consumers;
-                self.consumers.refuse(id.as_str(), keys, &self.plugins, snapshot);
+                self.consumers.refuse(id, keys, &self.plugins, snapshot);
             }
             Kind::Credential if is_new => {
                 let keys = claimed_keys(value, &self.plugins);
@@ -138,10 +138,11 @@ impl Compiler {
     ) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
         let object = Object { kind: Kind::Route, id: &id, path };
-        let Some(route) = route else {
+        let Some(mut route) = route else {
             self.refuse_in_place(object, value, touched, &mut problems);
             return problems;
         };
+        route.upstream = route.upstream.map(|upstream| self.upstreams.shared_conf(upstream));
         let fallback = self.fallback(Kind::Route, &id);
         self.set_plugins(object, &route.plugins, &mut problems);
         let filter = self.set_scripts(object, &route, fallback, &mut problems);
@@ -486,7 +487,7 @@ impl Compiler {
             Kind::GlobalRule => self.global_rules.contains_key(id),
             Kind::ConsumerGroup => self.consumer_groups.contains_key(id),
             Kind::StreamRoute => self.streams.contains(id),
-            Kind::Consumer => self.consumers.contains(id.as_str()),
+            Kind::Consumer => self.consumers.contains(id),
             Kind::Credential => self.consumers.has_credential(id),
             // Objects that reference a missing one refuse requests themselves.
             _ => true,
@@ -540,7 +541,7 @@ impl Compiler {
                     Kind::StreamRoute => touched.stream_routes.push(id),
                     Kind::Consumer => {
                         let consumers = &mut self.snapshot.consumers;
-                        self.consumers.link(id.as_str(), &self.plugins, consumers);
+                        self.consumers.link(&id, &self.plugins, consumers);
                     }
                     _ => self.publish_group(&id),
                 }
@@ -597,7 +598,7 @@ impl Compiler {
                 self.global_rules.remove(id);
                 touched.global_rules = true;
             }
-            Kind::Consumer => self.consumers.remove(id.as_str(), &mut self.snapshot.consumers),
+            Kind::Consumer => self.consumers.remove(id, &mut self.snapshot.consumers),
             Kind::Credential => {
                 let consumers = &mut self.snapshot.consumers;
                 self.consumers.remove_credential(id, &self.plugins, consumers);

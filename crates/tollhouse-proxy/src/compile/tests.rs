@@ -24,6 +24,7 @@ mod driven;
 mod plugins;
 mod protos;
 mod secrets;
+mod twins;
 mod unavailable;
 
 /// Plugins that do nothing but stand in a chain; their priorities follow their names.

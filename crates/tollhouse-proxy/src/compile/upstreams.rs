@@ -21,6 +21,7 @@ use tollhouse_telemetry::object_counts::UNCOUNTED;
 use tollhouse_upstream::{UpstreamChange, UpstreamHandle, UpstreamState};
 
 use super::driven::DrivenUpstreams;
+use super::twins::Twins;
 use crate::hash_key::HashKey;
 use crate::settings::Settings;
 use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
@@ -37,6 +38,8 @@ pub(super) struct Upstreams {
     slots: HashMap<Id, u32>,
     objects: HashMap<Id, Arc<UpstreamEntry>>,
     of_routes: HashMap<Id, Arc<UpstreamEntry>>,
+    /// Equal inline upstreams of routes.
+    twins: Twins,
     of_services: HashMap<Id, Arc<UpstreamEntry>>,
     of_stream_routes: HashMap<Id, Arc<UpstreamEntry>>,
     /// Upstreams in plugin configurations, by key. Weak, because the plugin steps own them.
@@ -104,6 +107,7 @@ impl Upstreams {
             slots: HashMap::new(),
             objects: HashMap::new(),
             of_routes: HashMap::new(),
+            twins: Twins::default(),
             of_services: HashMap::new(),
             of_stream_routes: HashMap::new(),
             of_plugins: HashMap::new(),
@@ -182,6 +186,11 @@ impl Upstreams {
         if let Some(slot) = self.slots.get(id) {
             slots.update(*slot, |slot| *slot = None);
         }
+    }
+
+    /// Returns the configuration that a route shares with others whose upstreams are equal.
+    pub(super) fn shared_conf(&mut self, upstream: Arc<Upstream>) -> Arc<Upstream> {
+        self.twins.conf(upstream)
     }
 
     /// Sets the inline upstream of a route; an unchanged one keeps its entry.
@@ -288,14 +297,9 @@ impl Upstreams {
         if let Some(previous) = previous.filter(is_same) {
             return Arc::clone(previous);
         }
-        // Health, discovery connections and the balancer position are carried over from the
-        // previous version.
-        let state = previous.map(|previous| previous.state.state());
-        let state = if self.disables_checks && upstream.checks.is_some() {
-            let unchecked = Upstream { checks: None, ..(**upstream).clone() };
-            UpstreamState::build(&unchecked, key, state, &self.resolver)
-        } else {
-            UpstreamState::build(upstream, key, state, &self.resolver)
+        let state = match self.twins.state(upstream).and_then(|twin| twin.twin(key)) {
+            Some(state) => state,
+            None => self.build_state(key, upstream, previous),
         };
         if is_driven(&state) {
             self.driven.insert(key, Arc::clone(&state));
@@ -309,6 +313,24 @@ impl Upstreams {
             conf: Arc::clone(upstream),
             client_pair,
         })
+    }
+
+    /// Builds the state of an upstream. Health, discovery connections and the balancer position are
+    /// carried over from the previous version.
+    fn build_state(
+        &mut self,
+        key: &str,
+        upstream: &Arc<Upstream>,
+        previous: Option<&Arc<UpstreamEntry>>,
+    ) -> Arc<UpstreamState> {
+        let previous = previous.map(|previous| previous.state.state());
+        if self.disables_checks && upstream.checks.is_some() {
+            let unchecked = Upstream { checks: None, ..(**upstream).clone() };
+            return UpstreamState::build(&unchecked, key, previous, &self.resolver);
+        }
+        let state = UpstreamState::build(upstream, key, previous, &self.resolver);
+        self.twins.note(upstream, &state);
+        state
     }
 
     /// Returns the terms of the communication with the nodes of an upstream; equal terms are

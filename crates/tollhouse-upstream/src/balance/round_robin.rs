@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
+
 use super::strides::Strides;
 use super::{Choice, Member, PolicyTable, common_divisor};
 use crate::node::Node;
@@ -22,8 +24,8 @@ pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 pub(crate) struct Schedule {
     turns: TurnTable,
     /// Position in the schedule; only increases. Shared with narrowed schedules, so that a change
-    /// of health does not restart the round.
-    cursor: Arc<AtomicUsize>,
+    /// of health does not restart the round. `None` for a single member, which has no turns.
+    cursor: Option<Arc<CachePadded<AtomicUsize>>>,
 }
 
 /// Assignment of cursor positions to members.
@@ -36,11 +38,12 @@ enum TurnTable {
 
 impl PolicyTable for Schedule {
     fn new(members: &[Member], _nodes: &[Node]) -> Self {
-        Self { turns: turns(members), cursor: Arc::default() }
+        let cursor = (members.len() > 1).then(Arc::default);
+        Self { turns: turns(members), cursor }
     }
 
     fn narrowed(&self, members: &[Member], _nodes: &[Node]) -> Self {
-        Self { turns: turns(members), cursor: Arc::clone(&self.cursor) }
+        Self { turns: turns(members), cursor: self.cursor.clone() }
     }
 
     #[inline]
@@ -60,7 +63,7 @@ impl Schedule {
         if count == 0 {
             return None;
         }
-        let start = self.cursor.fetch_add(1, Ordering::Relaxed) % count;
+        let start = self.advance(1) % count;
         let first = slots[start];
         if !tried.contains(first) {
             return Some(first);
@@ -69,12 +72,19 @@ impl Schedule {
         // twice its share.
         let free = |step: &usize| !tried.contains(slots[(start + step) % count]);
         let step = (1..count).find(free)?;
-        self.cursor.fetch_add(step, Ordering::Relaxed);
+        self.advance(step);
         Some(slots[(start + step) % count])
     }
 
+    /// Moves the cursor; returns its position before. This is the only line of memory that cores
+    /// write for an ordinary request, so that nothing else is on it.
+    #[inline]
+    fn advance(&self, steps: usize) -> usize {
+        self.cursor.as_ref().map_or(0, |cursor| cursor.fetch_add(steps, Ordering::Relaxed))
+    }
+
     fn pick_in_strides(&self, strides: &Strides, tried: &Tried) -> Option<u32> {
-        let start = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let start = self.advance(1);
         let first = strides.at(start);
         if !tried.contains(first) {
             return Some(first);
@@ -82,7 +92,7 @@ impl Schedule {
         for step in 1..=STEPS_MAX {
             let next = strides.at(start.wrapping_add(step));
             if !tried.contains(next) {
-                self.cursor.fetch_add(step, Ordering::Relaxed);
+                self.advance(step);
                 return Some(next);
             }
         }

@@ -44,6 +44,16 @@ impl StreakCell {
         }
     }
 
+    /// Returns another cell with the same failures.
+    pub(crate) fn copy(&self) -> Self {
+        let copied = |cell: &AtomicU64| AtomicU64::new(cell.load(Relaxed));
+        Self {
+            failures: AtomicU32::new(self.failures.load(Relaxed)),
+            since_ms: copied(&self.since_ms),
+            last_ms: copied(&self.last_ms),
+        }
+    }
+
     /// Returns the current streak of failures, if any.
     pub(crate) fn load(&self) -> Option<FailureStreak> {
         let failures = self.failures.load(Relaxed);

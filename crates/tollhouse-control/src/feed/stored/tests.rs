@@ -139,9 +139,9 @@ fn parts(store: &Arc<Failing>, outages: &Arc<Outages>, shared: Option<SharedStor
 
 async fn opened(store: &Arc<Failing>) -> (StoreFollower, Vec<Change>) {
     let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
-    StoreFollower::open(parts(store, &outages, None), "/apisix")
-        .await
-        .expect("the store can be read")
+    let opened = StoreFollower::open(parts(store, &outages, None), "/apisix").await;
+    let (stored, objects) = opened.expect("the store can be read");
+    (stored, objects.into_changes().collect())
 }
 
 async fn follow(

@@ -10,10 +10,11 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crossbeam_utils::CachePadded;
 use foldhash::quality::{FoldHasher, RandomState};
 use hashbrown::{HashMap, HashTable};
 
-/// Number of shards: enough that some dozen cores rarely contend. An empty table takes 16 KiB.
+/// Number of shards: enough that some dozen cores rarely contend. An empty table takes 32 KiB.
 const SHARDS: usize = 256;
 
 /// Largest size of a table in bytes: half a million counters, more clients than one process limits
@@ -78,7 +79,8 @@ type Shard<V> = HashTable<(Tag, V)>;
 
 #[derive(Debug)]
 pub(crate) struct Table<V> {
-    shards: Box<[Mutex<Shard<V>>]>,
+    /// Each in lines of its own, so that cores with different keys do not disturb each other.
+    shards: Box<[CachePadded<Mutex<Shard<V>>>]>,
     seeds: (RandomState, RandomState),
     entries: AtomicUsize,
 }
@@ -93,7 +95,7 @@ impl<V: Entry> Table<V> {
 
     pub(crate) fn new() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new()).into()).collect(),
             seeds: (RandomState::default(), RandomState::default()),
             entries: AtomicUsize::new(0),
         }

@@ -54,7 +54,7 @@ const SERVER: &str = "X-APISIX-CHAITIN-WAF-SERVER";
 /// Configuration of `chaitin-waf`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
-    /// What happens to blocked requests; the default is that of the metadata, or `monitor`.
+    /// Treatment of blocked requests; the default is that of the metadata, or `monitor`.
     pub mode: Option<Mode>,
     /// Conditions, at least one of which must hold for a request to be inspected.
     #[serde(rename = "match")]
@@ -130,11 +130,11 @@ defaults! {
     default_port: u16 = 80;
 }
 
-/// What happens to blocked requests.
+/// Treatment of blocked requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nothing is inspected.
+    /// Requests are not inspected.
     Off,
     /// Verdicts are logged.
     Monitor,
@@ -148,12 +148,12 @@ pub struct ChaitinWaf {
     mode: Mode,
     /// `None` without conditions: all requests are inspected.
     conditions: Option<conditions::AnyOf>,
-    headers: ShownHeaders,
+    headers: HeaderChoice,
 }
 
 /// Headers that answers get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ShownHeaders {
+enum HeaderChoice {
     Nothing,
     Verdict,
     VerdictAndDetails,
@@ -209,9 +209,9 @@ impl Plugin for ChaitinWaf {
             format!("failed to validate the 'vars' expression: {}", error.text())
         })?;
         let headers = match (config.append_waf_resp_header, config.append_waf_debug_header) {
-            (false, _) => ShownHeaders::Nothing,
-            (true, false) => ShownHeaders::Verdict,
-            (true, true) => ShownHeaders::VerdictAndDetails,
+            (false, _) => HeaderChoice::Nothing,
+            (true, false) => HeaderChoice::Verdict,
+            (true, true) => HeaderChoice::VerdictAndDetails,
         };
         let conditions = (!list.is_empty()).then_some(parsed);
         Ok(Self { service, mode, conditions, headers })
@@ -222,9 +222,9 @@ impl Plugin for ChaitinWaf {
             let mut headers = AnswerHeaders::default();
             let flow = self.inspect(cx, &mut headers).await;
             headers.own.retain(|(name, _)| match self.headers {
-                ShownHeaders::Nothing => false,
-                ShownHeaders::Verdict => ![ERROR, SERVER].contains(name),
-                ShownHeaders::VerdictAndDetails => true,
+                HeaderChoice::Nothing => false,
+                HeaderChoice::Verdict => ![ERROR, SERVER].contains(name),
+                HeaderChoice::VerdictAndDetails => true,
             });
             cx.remember(headers);
             match flow {

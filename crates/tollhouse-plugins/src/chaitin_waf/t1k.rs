@@ -83,7 +83,7 @@ pub(super) struct Block {
     pub(super) event: String,
 }
 
-/// Reason why there is no verdict.
+/// Reason for a missing verdict.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
     #[error("{0}: timeout")]

@@ -6,12 +6,12 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Buf, Bytes};
 use serde_json::{Value, json};
+use tollhouse_stdx::raw_text;
 
 use crate::limits::{BODY_BYTES_MAX, BODY_TIME_MAX, ECHO_BYTES_MAX};
 use crate::reply::Reply;
 
 mod decode_error;
-mod raw_text;
 
 /// Body of a request, over HTTP or in memory.
 pub(crate) trait RequestBody:

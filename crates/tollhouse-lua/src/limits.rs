@@ -102,8 +102,13 @@ impl Budget {
     pub(crate) fn charge(&self, instructions: u64) {
         let total = self.instructions.get() + instructions;
         self.instructions.set(total);
-        if total > INSTRUCTIONS_MAX || (self.started.get().elapsed() > UNMEASURED && self.is_late())
-        {
+        // Between runs the functions of the gateway's own prelude are executed, such as the one that
+        // makes the context of a request; nothing would catch the panic there.
+        let is_over = || {
+            total > INSTRUCTIONS_MAX
+                || (self.started.get().elapsed() > UNMEASURED && self.is_late())
+        };
+        if self.is_running.get() && is_over() {
             resume_unwind(Box::new(LimitReached));
         }
     }

@@ -370,13 +370,15 @@ ngx.say = function(...)
     return 1
 end
 
-local vars = setmetatable({}, { __index = host.var_index,
-    __newindex = function(_, name, value) host.set_var(name, value) end, __metatable = false })
+local function set_var(_, name, value) host.set_var(name, value) end
+local vars = setmetatable({}, { __index = host.var_index, __newindex = set_var, __metatable = false })
 frozen[vars] = true
 ctx_meta.__index = setmetatable({ var = vars }, { __index = function(_, name)
     if type(name) == "string" then return host.ctx_field(name) end
 end })
-ngx.var = vars
+-- Like `ctx.var`, but names of arguments are in any case, as in nginx.
+ngx.var = setmetatable({}, { __index = host.nginx_var_index, __newindex = set_var, __metatable = false })
+frozen[ngx.var] = true
 ngx.header = setmetatable({}, { __index = function(_, name) return host.answer_header(name) end,
     __newindex = function(_, name, value) host.set_answer_header(name, value) end, __metatable = false })
 frozen[ngx.header] = true

@@ -42,7 +42,7 @@ pub struct Route {
     /// Id of a plugin configuration. Its plugins apply, except plugins that the route configures
     /// too.
     pub plugin_config_id: Option<Id>,
-    /// Upstream in the route's object; overrides `upstream_id` and the service's upstream.
+    /// Upstream in the route's object; overrides the service's upstream. `upstream_id` overrides it.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
     /// Whether upgrades to WebSocket pass; `None` leaves the decision to the service.

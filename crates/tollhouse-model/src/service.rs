@@ -15,7 +15,7 @@ pub struct Service {
     /// Plugins of the service's routes. If a route configures one of them too, the route's
     /// configuration replaces the service's.
     pub plugins: PluginSet,
-    /// Upstream in the service's object; overrides the id.
+    /// Upstream in the service's object; the id overrides it, except for stream routes.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
     /// Hosts of routes that have no hosts.

@@ -33,7 +33,7 @@ use tollhouse_plugin::{
 
 use crate::http_client::{Call, HttpClient, Repeat, Reuse, Scheme, Target};
 use crate::oidc::form::{encode, with_query};
-use crate::oidc::{CookieTerms, Jar, UsedStates, random_token, safe_target};
+use crate::oidc::{CookieTerms, Jar, UsedStates, random_number, random_token, safe_target};
 use crate::shared::auth::credentials::hide_cookies;
 use crate::shared::auth::grant::digest_of;
 use crate::shared::auth::secret::SecretText;
@@ -180,7 +180,8 @@ fn invalid(reason: &str) -> Answer<'static> {
 impl AuthzCasdoor {
     /// Redirects a browser to Casdoor.
     fn begin(&self, cx: &RequestContext<'_>, now_s: u64) -> Answer<'static> {
-        let Some(state) = random_token() else { return failed("the system's random number generator is unavailable") };
+        // Casdoor's plugin of APISIX sends a number.
+        let Some(state) = random_number() else { return failed("the system's random number generator is unavailable") };
         let target = safe_target(&cx.real_request_uri());
         let pending = PendingLogin { state: state.clone(), target, begun_s: now_s };
         let Some(lines) = self.cookie(cx, LOGIN, &pending, LOGIN_AGE_S) else {

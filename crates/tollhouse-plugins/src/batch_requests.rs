@@ -149,7 +149,8 @@ fn answer<'a>(
                 // The memory is reserved until the end of the request.
                 cx.remember(held);
                 let body = AnswerBody::Shared(Bytes::from(answers));
-                Answer { body, ..Answer::status(200) }
+                let answer = Answer { body, ..Answer::status(200) };
+                answer.with_header("Content-Type", &b"application/json"[..])
             }
             Err(answer) => answer,
         }
@@ -229,7 +230,13 @@ async fn read(cx: &mut RequestContext<'_>, limits: &Metadata) -> Result<Batch, A
         Ok(_) => {}
         Err(BodyError::TooLarge) => {
             let bytes_max = limits.max_body_size;
-            let text = format!("request size is greater than the maximum size {bytes_max} allowed");
+            let size = cx.header("Content-Length").map(|size| {
+                // A request without it has sent more than the limit.
+                format!(" {}", String::from_utf8_lossy(&size))
+            });
+            let size = size.unwrap_or_default();
+            let text =
+                format!("request size{size} is greater than the maximum size {bytes_max} allowed");
             return Err(invalid(413, &text));
         }
         Err(BodyError::Broken) => return Err(invalid(400, "the body cannot be read")),

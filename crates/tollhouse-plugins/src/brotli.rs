@@ -11,9 +11,9 @@
 //! # Notes
 //! Answers that are already encoded are not compressed again. If gzip is configured too, clients
 //! that accept both get brotli. Other plugins see the body before compression, whatever their
-//! priority. `Content-Length`, `ETag` and `Last-Modified` are removed, in answers to HEAD too.
-//! Answers with `Cache-Control: no-transform` are not compressed. Levels above 6 cost much more CPU
-//! time than they save in bytes.
+//! priority. `Content-Length` is removed, and a strong `ETag` becomes a weak one, in answers to HEAD
+//! too. Answers with `Cache-Control: no-transform` are not compressed. Levels above 6 cost much more
+//! CPU time than they save in bytes.
 
 use ::brotli::CompressorWriter;
 use ::brotli::enc::BrotliEncoderParams;
@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
-use crate::shared::messages::answer_body::forget_old_body;
 use crate::shared::messages::compression::{
     self, Conditions, Encoder, EncodingFilter, Flush, Types,
 };
@@ -128,7 +127,9 @@ impl Plugin for Brotli {
         if !is_welcome || is_encoded || !is_encodable || cx.status() == 206 {
             return;
         }
-        forget_old_body(cx);
+        cx.remove_header("Content-Length");
+        cx.remove_header("Accept-Ranges");
+        compression::weaken_tag(cx);
         cx.set_header("Content-Encoding", b"br");
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &self.parameters);
         cx.encode_body_last(Box::new(EncodingFilter::new(encoder, Flush::from_response(cx))));
@@ -174,9 +175,9 @@ mod tests {
             let head = format!("{PAGE}\nContent-Length: 1000\nETag: \"a\"\nLast-Modified: x");
             let reply = respond(&conf, "gzip, br", &head, &[&text, &text]);
             assert_eq!(reply.header("content-encoding"), Some("br"));
-            for gone in ["content-length", "etag", "last-modified"] {
-                assert_eq!(reply.header(gone), None);
-            }
+            assert_eq!(reply.header("content-length"), None);
+            assert_eq!(reply.header("etag"), Some("W/\"a\""));
+            assert_eq!(reply.header("last-modified"), Some("x"));
             assert_eq!(reply.header("vary"), Some("Accept-Encoding"));
             assert!(reply.bytes.len() < 100);
             let decoded = Encoding::Brotli.decode(&reply.bytes, 10_000).unwrap();
@@ -241,7 +242,7 @@ mod tests {
         let head = format!("{PAGE}\nContent-Length: 1000\nETag: \"a\"");
         let reply = Harness::new::<Brotli>(&json!({})).respond(&mut exchange, &head, &[]);
         assert_eq!(reply.header("content-encoding"), Some("br"));
-        assert_eq!((reply.header("content-length"), reply.header("etag")), (None, None));
+        assert_eq!((reply.header("content-length"), reply.header("etag")), (None, Some("W/\"a\"")));
     }
 
     #[test]

@@ -34,6 +34,9 @@ use crate::logging::folder::LogPath;
 use crate::logging::{BodyFields, Entries, FormatFields};
 use crate::shared::confs::conditions::AnyOf;
 
+/// Problem of a conf without `path` whose metadata has none either.
+const PATH_MISSING: &str = r#"property "path" is not set in either the plugin conf or the metadata"#;
+
 /// Configuration of `file-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
@@ -90,7 +93,7 @@ impl Plugin for FileLogger {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let from_metadata = || scope.metadata_field("path").and_then(Value::as_str);
         let path = config.path.as_deref().or_else(from_metadata);
-        let path = path.ok_or(r#"property "path" is required"#)?;
+        let path = path.ok_or(PATH_MISSING)?;
         let path = LogPath::parse(&scope.services.log_folder, path)?;
         let writer = scope.keep("", LogWriter::default);
         let in_match = |error| format!("failed to validate the 'match' expression: {error}");
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn bad_confs_are_refused() {
         for (conf, inner) in [
-            (json!({}), r#"property "path" is required"#),
+            (json!({}), PATH_MISSING),
             (json!({"path": 1}), "wrong type: expected string, got number"),
             (
                 json!({"path": "a", "match": [[["arg_a", "=", "1"]]]}),

@@ -122,23 +122,10 @@ impl Plugin for Gzip {
         }
         cx.remove_header("Content-Length");
         cx.remove_header("Accept-Ranges");
-        weaken_tag(cx);
+        compression::weaken_tag(cx);
         cx.set_header("Content-Encoding", b"gzip");
         let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
         cx.encode_body_last(Box::new(EncodingFilter::new(encoder, Flush::from_response(cx))));
-    }
-}
-
-/// Makes `ETag` weak, because the compressed body has equal meaning but other bytes.
-fn weaken_tag(cx: &mut ResponseContext<'_>) {
-    let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
-    if tag.starts_with(b"W/") {
-        return;
-    }
-    if tag.starts_with(b"\"") {
-        cx.set_header("ETag", &[b"W/", tag.as_slice()].concat());
-    } else {
-        cx.remove_header("ETag");
     }
 }
 

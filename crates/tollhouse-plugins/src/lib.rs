@@ -55,6 +55,7 @@ plugins! {
     body_transformer::BodyTransformer,
     brotli::Brotli,
     cas_auth::CasAuth,
+    chaitin_waf::ChaitinWaf,
     clickhouse_logger::ClickhouseLogger,
     client_control::ClientControl,
     consumer_restriction::ConsumerRestriction,

@@ -32,6 +32,7 @@ use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, MetadataSpec, Phases, Plugin, RefusalKind, RequestContext,
     Scope, Step,
 };
+use tollhouse_stdx::raw_text;
 
 use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::confs::defaults::{default_true, defaults};
@@ -198,10 +199,12 @@ impl Plugin for OasValidator {
 impl Source {
     fn compile(config: &Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         if let Some(spec) = &config.spec {
-            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(spec) {
+            let escaped = raw_text::escape(spec.as_bytes());
+            let spec = escaped.as_deref().unwrap_or(spec.as_bytes());
+            if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(spec) {
                 return Err(format!("invalid JSON string provided, err: {error}").into());
             }
-            let compiled = Spec::compile(spec.as_bytes())
+            let compiled = Spec::compile(spec)
                 .map_err(|error| format!("failed to compile openapi spec, err: {error}"))?;
             return Ok(Source::Text(Arc::new(compiled)));
         }

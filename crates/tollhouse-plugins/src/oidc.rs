@@ -34,6 +34,6 @@ pub(crate) use self::flow::{Login, PushedAuthorization};
 pub(crate) use self::introspection::{Answers, Introspection};
 pub(crate) use self::login::{Callback, UsedStates, safe_target};
 pub(crate) use self::provider::{Document, Provider, Source};
-pub(crate) use self::random::token as random_token;
+pub(crate) use self::random::{number as random_number, token as random_token};
 pub(crate) use self::session::Lifetimes;
 pub(crate) use self::tokens::{Client, Renewals};

@@ -324,12 +324,12 @@ impl Compiler {
         }
     }
 
-    /// Returns the target of a route. An inline upstream takes precedence over an id, and the route
+    /// Returns the target of a route. An id takes precedence over an inline upstream, and the route
     /// over its service, as in APISIX.
     fn target_of(&mut self, id: &Id, service: &Reference<Arc<Service>>) -> Target {
         let route = &self.routes[id];
         let slots = &mut self.snapshot.upstreams;
-        if let Some(upstream) = &route.upstream {
+        if let (None, Some(upstream)) = (&route.upstream_id, &route.upstream) {
             return Target::Inline(self.upstreams.set_route(id, upstream));
         }
         self.upstreams.remove_route(id);
@@ -337,11 +337,11 @@ impl Compiler {
             return Target::Slot(self.upstreams.slot(upstream_id, slots));
         }
         let Reference::Found(service) = service else { return Target::None };
-        if let Some(upstream) = self.upstreams.service(&service.id) {
-            return Target::Inline(upstream);
+        if let Some(upstream_id) = &service.upstream_id {
+            return Target::Slot(self.upstreams.slot(upstream_id, slots));
         }
-        match &service.upstream_id {
-            Some(upstream_id) => Target::Slot(self.upstreams.slot(upstream_id, slots)),
+        match self.upstreams.service(&service.id) {
+            Some(upstream) => Target::Inline(upstream),
             None => Target::None,
         }
     }

@@ -7,6 +7,7 @@ pub mod chain;
 pub(crate) mod chains;
 mod exchange;
 pub(crate) mod log_phase;
+mod matched;
 pub(crate) mod overlay;
 pub(crate) mod prepared;
 pub(crate) mod request_phases;

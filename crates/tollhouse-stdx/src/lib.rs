@@ -28,6 +28,7 @@ pub mod plain_bytes;
 pub mod plural;
 pub mod priority;
 pub mod random;
+pub mod raw_text;
 pub mod resident;
 pub mod room;
 pub mod slots;

@@ -54,11 +54,23 @@ fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Env
             collector.no_object(kind, index);
             continue;
         }
+        fill_plugins(&mut item);
         let head = Head::from_item(&item);
         if complete {
             collector.item(kind, index, &head, &item.to_string());
         } else {
             collector.withhold(kind, index, &head, &item.to_string());
+        }
+    }
+}
+
+/// Replaces plugins without a configuration (`key-auth:` and nothing after it) by those with an
+/// empty one, as APISIX reads them.
+fn fill_plugins(item: &mut Value) {
+    let plugins = item.get_mut("plugins").and_then(Value::as_object_mut);
+    for conf in plugins.into_iter().flat_map(|plugins| plugins.values_mut()) {
+        if conf.is_null() {
+            *conf = Value::Object(serde_json::Map::new());
         }
     }
 }

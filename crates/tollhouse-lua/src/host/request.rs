@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use mlua::{Function, LuaString, Result, Table, Value};
-use tollhouse_model::variable::Variable;
+use tollhouse_model::variable::{Variable, query_argument};
 use tollhouse_plugin::exchange::MatchedObject;
 
 use super::builder::{Host, error, request_of, with};
@@ -89,6 +89,13 @@ fn variables(host: &Host) -> Result<()> {
     host.add_quick("var_index", move |lua, (_is_table, name): (bool, String)| {
         variable(lua, &shared, &name)
     })?;
+    let shared = Rc::clone(&host.shared);
+    host.add_quick("nginx_var_index", move |lua, (_is_table, name): (bool, String)| {
+        match variable(lua, &shared, &name)? {
+            Value::Nil => argument_in_any_case(lua, &name),
+            found => Ok(found),
+        }
+    })?;
     host.add_shared("set_var", |_, shared, (name, value): (LuaString, Value)| {
         let name = name.to_str()?.to_owned();
         let value = match value {
@@ -168,16 +175,29 @@ fn variable(lua: &mlua::Lua, shared: &Shared, name: &str) -> Result<Value> {
     }
 }
 
+/// Returns the value of `arg_<name>` for an argument whose name differs in its case.
+fn argument_in_any_case(lua: &mlua::Lua, name: &str) -> Result<Value> {
+    let Some(name) = name.strip_prefix("arg_") else { return Ok(Value::Nil) };
+    let query = with(|access| access.variable(&Variable::Args).map(Cow::into_owned));
+    let Some(query) = query else { return Ok(Value::Nil) };
+    let mut pairs = query.split(|byte| *byte == b'&');
+    let given = pairs.find_map(|pair| {
+        let given = pair.split(|byte| *byte == b'=').next()?;
+        given.eq_ignore_ascii_case(name.as_bytes()).then_some(given)
+    });
+    let given = given.and_then(|given| std::str::from_utf8(given).ok());
+    match given.and_then(|given| query_argument(&query, given)) {
+        Some(value) => Ok(Value::String(lua.create_string(&*value)?)),
+        None => Ok(Value::Nil),
+    }
+}
+
 /// Notes that a script has read a header that may tell users apart, so that answers are not stored
 /// for others.
 fn note_reading(header: &str) {
     if !HARMLESS_HEADERS.iter().any(|name| name.eq_ignore_ascii_case(header)) {
         with(|access| access.note_nameless());
     }
-}
-
-fn header_name(name: &LuaString) -> Result<String> {
-    Ok(name.to_str()?.replace('_', "-"))
 }
 
 /// Returns the values that a script assigns to a header.
@@ -209,9 +229,15 @@ fn headers(host: &Host) -> Result<()> {
         table_of(lua, lines)
     })?;
     host.add("header", |lua, name: LuaString| {
-        let name = header_name(&name)?;
-        note_reading(&name);
-        with(|access| access.header(&name)).map(|value| lua.create_string(value)).transpose()
+        let name = name.to_str()?;
+        let with_hyphens = name.replace('_', "-");
+        note_reading(&with_hyphens);
+        // A header of exactly this name comes first, as in tables of headers.
+        let value = with(|access| match access.header(&name) {
+            None if with_hyphens != *name => access.header(&with_hyphens),
+            found => found,
+        });
+        value.map(|value| lua.create_string(value)).transpose()
     })?;
     host.add("raw_header", |lua, ()| {
         let mut out = Vec::new();
@@ -233,7 +259,7 @@ fn headers(host: &Host) -> Result<()> {
         lua.create_string(out)
     })?;
     host.add("set_header", |_, (name, value): (LuaString, Value)| {
-        let (name, values) = (header_name(&name)?, values_of(&value)?);
+        let (name, values) = (name.to_str()?.to_owned(), values_of(&value)?);
         change(|edits| {
             edits.headers.remove(&name);
             values.iter().for_each(|value| edits.headers.add(&name, value));
@@ -243,7 +269,7 @@ fn headers(host: &Host) -> Result<()> {
         })
     })?;
     host.add("add_header", |_, (name, value): (LuaString, Value)| {
-        let (name, values) = (header_name(&name)?, values_of(&value)?);
+        let (name, values) = (name.to_str()?.to_owned(), values_of(&value)?);
         change(|edits| values.iter().for_each(|value| edits.headers.add(&name, value)))
     })
 }

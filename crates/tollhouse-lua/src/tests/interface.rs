@@ -12,6 +12,13 @@ fn expressions_have_the_values_of_openresty() {
         ("ngx.print(ngx.var.request_method, ngx.req.get_method(), ngx.var.host)", "POSTPOSTt.com"),
         ("ngx.print(tostring(ngx.var.nothing))", "nil"),
         ("ngx.print(ngx.req.get_headers()['x_a'], ngx.req.get_headers()['X-A'])", "11"),
+        (
+            "ngx.req.set_header('tenant_id', '5') ngx.print(require('apisix.core').request.header(ctx, 'tenant_id'), \
+             tostring(ngx.req.get_headers()['tenant-id']))",
+            "5nil",
+        ),
+        ("ngx.print(ngx.var.arg_Y, ngx.var.ARG_y, ctx.var.arg_Y)", "2nilnil"),
+        (";;; ngx.print((function(a) return a end)\n(3))", "3"),
         ("ngx.print(ngx.req.get_uri_args().x[2], tostring(ngx.req.get_uri_args().z))", "3true"),
         ("ngx.req.read_body() ngx.print(ngx.req.get_body_data())", "{\"k\":[1]}"),
         ("ngx.print(ngx.encode_base64('hello'), ngx.decode_base64('aGVsbG8='))", "aGVsbG8=hello"),

@@ -238,12 +238,13 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some(divisor) = rules.multiple_of {
-            // A remainder is exact for an integer divisor. For a fraction it suffers from rounding
-            // (0.3 by 0.1).
+            // A remainder is exact for an integer divisor. For a fraction the quotient suffers from
+            // rounding (0.3 by 0.1), by a few units in its last place.
             let whole = if divisor.fract() == 0.0 {
                 value % divisor == 0.0
             } else {
-                (value / divisor).fract() == 0.0
+                let quotient = value / divisor;
+                (quotient - quotient.round()).abs() <= quotient.abs() * f64::EPSILON * 2.0
             };
             if !whole {
                 let (value, divisor) = (number(value), number(divisor));

@@ -14,7 +14,7 @@ use crate::reader::{Fields, Reader, Unknown, host_is_valid};
 use crate::secret::{SecretText, is_reference};
 use crate::{Id, Problem, Problems};
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "id",
     "type",
     "cert",
@@ -25,6 +25,7 @@ const FIELDS: [&str; 16] = [
     "snis",
     "ocsp",
     "ocsps",
+    "ocsp_stapling",
     "client",
     "ssl_protocols",
     "status",
@@ -106,6 +107,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     if kind == SslKind::Server {
         warn_of_staples(reader, &facts, &staples);
     }
+    reader.optional(fields, "ocsp_stapling", staples::read_settings);
     let client = reader.optional(fields, "client", |reader, value| read_client(reader, value));
     let protocols = reader.optional(fields, "ssl_protocols", read_protocols);
     let enabled = reader.optional(fields, "status", read_status).unwrap_or(true);

@@ -17,7 +17,7 @@ use crate::certificate::format_date;
 use crate::certificate::status::{
     ANSWER_BYTES_MAX, CertificateStatus, StatusAnswer, StatusError, StatusQuestion,
 };
-use crate::reader::{Fields, Reader};
+use crate::reader::{Fields, Reader, Unknown};
 use crate::secret::is_reference;
 
 /// Reads the fields `ocsp` and `ocsps`. If a certificate is a reference to a secret, its response
@@ -45,6 +45,34 @@ pub(super) fn read(
         reader.items(items, &mut read_one)
     });
     first.into_iter().chain(further.unwrap_or_default()).collect()
+}
+
+/// Shortest `cache_ttl` that APISIX accepts, in seconds.
+const CACHE_TTL_MIN: i64 = 60;
+
+/// Reads the settings of APISIX's `ocsp-stapling` (`ocsp_stapling`), and warns of those that differ
+/// from what is done for each certificate: it is stapled, with a verified response, until that
+/// response expires.
+pub(super) fn read_settings(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
+    let known = ["enabled", "skip_verify", "cache_ttl"];
+    let fields = reader.object(value, &known, Unknown::Ignored)?;
+    let mut flag = |name, reason: &str, hint, unusual| {
+        reader.optional(fields, name, |reader, value| {
+            let is_set = reader.boolean(value)?;
+            if is_set == unusual {
+                reader.warning(value, reason, hint);
+            }
+            Some(())
+        });
+    };
+    let hint = "tls.ocsp_stapling in the bootstrap file turns stapling off for all certificates";
+    flag("enabled", "stapling cannot be turned off for one certificate", hint, false);
+    let hint = "remove it; responses that are not signed by the issuer are never stapled";
+    flag("skip_verify", "responses are verified all the same", hint, true);
+    reader.optional(fields, "cache_ttl", |reader, value| {
+        reader.integer(value, CACHE_TTL_MIN..=i64::MAX)
+    });
+    Some(())
 }
 
 fn decode(reader: &mut Reader<'_>, value: &Value) -> Option<Arc<[u8]>> {

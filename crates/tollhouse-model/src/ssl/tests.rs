@@ -97,6 +97,26 @@ fn defaults_are_apisix_ones() {
 }
 
 #[test]
+fn settings_of_stapling_are_those_of_apisix() {
+    let made = usual();
+    let with_settings = |settings: Value| parse(&with(server(&made), "ocsp_stapling", settings));
+    for (settings, warned) in [
+        (json!({}), ""),
+        (json!({"enabled": true, "skip_verify": false, "cache_ttl": 60}), ""),
+        (json!({"enabled": false}), "stapling cannot be turned off for one certificate"),
+        (json!({"enabled": true, "skip_verify": true}), "responses are verified all the same"),
+    ] {
+        let (ssl, problems) = with_settings(settings.clone());
+        assert!(ssl.is_some(), "{settings}: {problems}");
+        let reasons: Vec<_> = problems.iter().map(|problem| &*problem.reason).collect();
+        assert_eq!(reasons.concat(), warned, "{settings}");
+    }
+    for settings in [json!(true), json!({"enabled": 1}), json!({"cache_ttl": 59})] {
+        assert!(with_settings(settings.clone()).1.has_errors(), "{settings}");
+    }
+}
+
+#[test]
 fn keys_are_never_shown() {
     let made = usual();
     let shown = format!("{:?}", good(&server(&made)));

@@ -1,5 +1,7 @@
 //! OpenAPI document (3.0 and 3.1), compiled for the check of requests.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 use tollhouse_model::schema::{Schema, Subject};
 
@@ -172,14 +174,20 @@ struct Compiler<'d> {
     document: &'d Value,
     /// Components in the form of JSON Schema, with room for the schema that is compiled.
     schemas: Value,
+    anchors: Anchors,
 }
+
+/// Places of schemas by the names that `$dynamicAnchor` gives them. Of equal names, the first counts.
+type Anchors = HashMap<String, String>;
 
 impl<'d> Compiler<'d> {
     fn new(document: &'d Value) -> Self {
         let mut components = document["components"].clone();
-        as_json_schema(&mut components);
+        let mut anchors = Anchors::new();
+        collect_anchors(&components, "#/components", &mut anchors);
+        as_json_schema(&mut components, &anchors);
         let schemas = json!({"$ref": format!("#/{ROOT}"), "components": components});
-        Self { document, schemas }
+        Self { document, schemas, anchors }
     }
 
     /// Follows references.
@@ -266,7 +274,7 @@ impl<'d> Compiler<'d> {
 
     fn schema(&mut self, schema: &Value) -> Result<Schema, String> {
         let mut schema = schema.clone();
-        as_json_schema(&mut schema);
+        as_json_schema(&mut schema, &self.anchors);
         self.schemas[ROOT] = schema;
         Schema::compile_for(&self.schemas, Subject::Traffic).map_err(|error| error.to_string())
     }
@@ -319,12 +327,45 @@ fn segment(text: &str) -> Segment {
     }
 }
 
-/// Rewrites the parts of OpenAPI 3.0 that differ from JSON Schema: `nullable`, and bounds with a
-/// flag that excludes them.
-fn as_json_schema(value: &mut Value) {
+/// Notes the place of each schema with a `$dynamicAnchor` below `path`.
+fn collect_anchors(value: &Value, path: &str, anchors: &mut Anchors) {
     match value {
         Value::Object(fields) => {
-            fields.values_mut().for_each(as_json_schema);
+            if let Some(name) = fields.get("$dynamicAnchor").and_then(Value::as_str) {
+                anchors.entry(name.to_owned()).or_insert_with(|| path.to_owned());
+            }
+            for (name, value) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                collect_anchors(value, &format!("{path}/{name}"), anchors);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect_anchors(item, &format!("{path}/{index}"), anchors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Rewrites the parts of OpenAPI that differ from the drafts of JSON Schema that are compiled: of 3.0
+/// `nullable`, and bounds with a flag that excludes them; of 3.1 `prefixItems` and `$dynamicRef`,
+/// which leads to the only schema that it can mean in a document of one resource.
+fn as_json_schema(value: &mut Value, anchors: &Anchors) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| as_json_schema(value, anchors));
+            if let Some(Value::Array(_)) = fields.get("prefixItems")
+                && let Some(places) = fields.shift_remove("prefixItems")
+                && let Some(rest) = fields.insert("items".into(), places)
+            {
+                fields.insert("additionalItems".into(), rest);
+            }
+            if let Some(Value::String(reference)) = fields.shift_remove("$dynamicRef") {
+                // An unknown name stays, and is refused as an unknown reference.
+                let place = reference.strip_prefix('#').and_then(|name| anchors.get(name));
+                fields.insert("$ref".into(), place.cloned().unwrap_or(reference).into());
+            }
             let is_nullable = fields.get("nullable") == Some(&Value::Bool(true));
             if let (true, Some(kind)) =
                 (is_nullable, fields.get("type").and_then(Value::as_str).map(str::to_owned))
@@ -344,7 +385,7 @@ fn as_json_schema(value: &mut Value) {
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(as_json_schema),
+        Value::Array(items) => items.iter_mut().for_each(|item| as_json_schema(item, anchors)),
         _ => {}
     }
 }

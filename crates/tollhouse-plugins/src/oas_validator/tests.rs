@@ -195,6 +195,39 @@ fn schemas_that_double_themselves_are_compiled_soon() {
 }
 
 #[test]
+fn keywords_of_openapi_3_1_count() {
+    let document = json!({
+        "openapi": "3.1.0",
+        "paths": {"/a": {"post": {"requestBody": {"content": {"application/json": {
+            "schema": {"$ref": "#/components/schemas/A"},
+        }}}}}},
+        "components": {"schemas": {"A": {"type": "object", "properties": {
+            "places": {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "boolean"}},
+            "names": {"type": "array", "items": {"$dynamicRef": "#name"}},
+            "price": {"type": "number", "multipleOf": 0.01},
+        }, "$defs": {"n/a": {"$dynamicAnchor": "name", "type": "string"}}}}},
+    });
+    // Line ends in texts of the document are no reason to refuse it.
+    let spec = document.to_string().replace("3.1.0", "3.1.0\n");
+    let mut harness = Harness::new::<OasValidator>(&json!({"spec": spec}));
+    for (body, passes) in [
+        (r#"{"places": ["a", 1, true]}"#, true),
+        (r#"{"places": [1, 1]}"#, false),
+        (r#"{"places": ["a", 1, 2]}"#, false),
+        (r#"{"names": ["a"]}"#, true),
+        (r#"{"names": [1]}"#, false),
+        (r#"{"price": 1.13}"#, true),
+        (r#"{"price": 1.135}"#, false),
+    ] {
+        let request = format!("POST /a HTTP/1.1\nContent-Type: application/json\n\n{body}");
+        assert_eq!(harness.request(&request).passes(), passes, "{body}");
+    }
+    let unknown = document.to_string().replace("#name", "#other");
+    let refusal = Harness::refusal::<OasValidator>(&json!({"spec": unknown}));
+    assert!(refusal.contains("failed to compile openapi spec"), "{refusal}");
+}
+
+#[test]
 fn bad_confs_are_refused() {
     for (conf, text) in [
         (json!({}), "value should match only one schema, but matches none"),

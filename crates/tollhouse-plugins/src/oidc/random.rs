@@ -14,3 +14,11 @@ pub(crate) fn token() -> Option<String> {
     rand::fill(&mut bytes).ok()?;
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
+
+/// Returns a random number of 128 bits, for servers and clients that expect decimal digits; `None`
+/// if the system's random number generator fails.
+pub(crate) fn number() -> Option<String> {
+    let mut bytes = [0; 16];
+    rand::fill(&mut bytes).ok()?;
+    Some(u128::from_le_bytes(bytes).to_string())
+}

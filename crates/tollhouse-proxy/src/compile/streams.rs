@@ -142,11 +142,11 @@ impl Compiler {
         self.snapshot.streams.insert(place, Arc::new(entry));
     }
 
-    /// Returns the target of a stream route. An inline upstream takes precedence over an id, and
-    /// the route over its service.
+    /// Returns the target of a stream route. The route takes precedence over its service, and an id
+    /// over an inline upstream, except in services, as in APISIX.
     fn stream_target(&mut self, route: &StreamRoute, service: &Reference<Arc<Service>>) -> Target {
         let slots = &mut self.snapshot.upstreams;
-        if let Some(upstream) = &route.upstream {
+        if let (None, Some(upstream)) = (&route.upstream_id, &route.upstream) {
             return Target::Inline(self.upstreams.set_stream_route(&route.id, upstream));
         }
         self.upstreams.remove_stream_route(&route.id);

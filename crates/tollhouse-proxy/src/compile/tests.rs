@@ -259,7 +259,7 @@ fn a_problem_names_the_place_it_was_found_at() {
 }
 
 #[test]
-fn inline_beats_ids_and_the_route_beats_its_service() {
+fn ids_beat_inline_upstreams_and_the_route_beats_its_service() {
     let upstream = |value: Option<Value>| value.unwrap_or(Value::Null);
     let object = |fields: Vec<(&str, Value)>| {
         Value::Object(
@@ -270,20 +270,20 @@ fn inline_beats_ids_and_the_route_beats_its_service() {
                 .collect(),
         )
     };
-    let (route_inline, route_id, service_inline, service_id) = (1, 2, 3, 4);
+    let (route_id, route_inline, service_id, service_inline) = (1, 2, 3, 4);
     // Which of the four are given, by bit, and which wins.
     for given in 0..16_u16 {
         let has = |bit: u16| given & (1 << bit) != 0;
         let route = object(vec![
             ("uri", json!("/")),
             ("service_id", json!("s")),
-            ("upstream", upstream(has(0).then(|| nodes(route_inline)))),
-            ("upstream_id", upstream(has(1).then(|| json!("of-route")))),
+            ("upstream_id", upstream(has(0).then(|| json!("of-route")))),
+            ("upstream", upstream(has(1).then(|| nodes(route_inline)))),
         ]);
         let service = object(vec![
             ("name", json!("s")),
-            ("upstream", upstream(has(2).then(|| nodes(service_inline)))),
-            ("upstream_id", upstream(has(3).then(|| json!("of-service")))),
+            ("upstream_id", upstream(has(2).then(|| json!("of-service")))),
+            ("upstream", upstream(has(3).then(|| nodes(service_inline)))),
         ]);
         let mut desk = TestCompiler::new();
         desk.apply([

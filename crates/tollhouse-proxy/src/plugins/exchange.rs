@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::variable::Lookup;
-use tollhouse_plugin::exchange::join_line;
+use tollhouse_plugin::exchange::{MatchedObject, join_line};
 use tollhouse_plugin::{BodyError, BodyExaminer, Consumer, LocalFuture, Moment, RequestEdits};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::ErrorCode;
@@ -81,6 +81,10 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
 
     fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         upstream_head::each_line(self, visit);
+    }
+
+    fn matched_object(&self, kind: MatchedObject) -> Option<serde_json::Value> {
+        super::matched::document(self, kind)
     }
 
     fn asks_websocket(&self) -> bool {

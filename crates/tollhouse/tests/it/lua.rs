@@ -38,8 +38,11 @@ fn functions_conditions_and_scripts_run_for_requests() {
     let body = "return function() if ngx.arg[1] then ngx.arg[1] = ngx.arg[1]:upper() end end";
     let path = "return function() ngx.req.set_uri('/blocked/x') end";
     let waits = "return function() ngx.sleep(0.001) return 200, 'late' end";
+    let label = "return function(conf, ctx) ngx.say(ctx.matched_route.value.labels.version) ngx.exit(200) end";
     let resources = json!({
         "routes": [
+            {"id": "label", "uri": "/label", "labels": {"version": "v2"}, "upstream": upstream(),
+                "plugins": pre_function("rewrite", label)},
             route("answers", pre_function("access", answers)),
             route("body", pre_function("body_filter", body)),
             route("waits", pre_function("rewrite", waits)),
@@ -64,6 +67,7 @@ fn functions_conditions_and_scripts_run_for_requests() {
     });
     let gateway = gateway().resources(&resources).set("scripting.lua", "trusted").start();
     assert_eq!(ask(&gateway, "/answers", ""), (200, "from lua\n".to_owned()));
+    assert_eq!(ask(&gateway, "/label", ""), (200, "v2\n".to_owned()));
     assert_eq!(ask(&gateway, "/waits", ""), (200, "late".to_owned()));
     let (status, text) = ask(&gateway, "/body", "");
     assert_eq!((status, text.clone()), (200, text.to_uppercase()));

@@ -1,6 +1,9 @@
 //! Plugins that keep requests out, seen from outside: cors, csrf, ip-, ua- and referer-restriction,
 //! uri-blocker, request-validation, real-ip and client-control.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use serde_json::json;
 
 use crate::cases::Bench;
@@ -122,4 +125,54 @@ fn tokens_of_csrf_go_out_and_come_back() {
 fn bodies_are_validated_and_limited() {
     let bench = Bench::start();
     bench.check(include_str!("cases/tables/request_bodies.txt"));
+}
+
+/// Starts a detection service of SafeLine that blocks requests with `attack` in them.
+fn detection_service() -> std::net::SocketAddr {
+    const PASS: &[u8] = b"\x41\x01\0\0\0.\xa5\x02\0\0\0{}";
+    const BLOCK: &[u8] = b"\x41\x01\0\0\0?\x02\x03\0\0\0403\x23\x0f\0\0\0Set-Cookie:a=b\n\
+        \xa4\x16\0\0\0<!-- event_id: b3c -->";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut message = Vec::new();
+                let mut piece = [0; 4096];
+                while let Ok(bytes @ 1..) = stream.read(&mut piece) {
+                    message.extend_from_slice(&piece[..bytes]);
+                    if message.ends_with(b"Proto:3\n") {
+                        let is_attack = message.windows(6).any(|part| part == b"attack");
+                        let _ = stream.write_all(if is_attack { BLOCK } else { PASS });
+                        message.clear();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn safeline_blocks_or_only_reports() {
+    let bench = Bench::start();
+    let service = detection_service();
+    let nodes = json!([{"host": "127.0.0.1", "port": service.port()}]);
+    let settings = json!({"read_timeout": 10_000});
+    bench.put("/plugin_metadata/chaitin-waf", json!({"nodes": nodes, "config": settings}));
+    for mode in ["block", "monitor", "off"] {
+        let plugins = json!({"chaitin-waf": {"mode": mode}});
+        bench.put(&format!("/routes/{mode}"), bench.route(&format!("{mode}.test"), plugins));
+    }
+    bench.wait_until_served();
+    bench.say("block.test", "> GET /a\n< 200\n< x-apisix-chaitin-waf: yes\n< x-apisix-chaitin-waf-action: pass");
+    bench.say(
+        "block.test",
+        "> POST /a\n>= an attack\n< 403\n< x-apisix-chaitin-waf-action: reject\n< set-cookie: a=b",
+    );
+    bench.say(
+        "monitor.test",
+        "> GET /attack\n< 200\n< x-apisix-chaitin-waf-action: reject\n< x-apisix-chaitin-waf-status: 403",
+    );
+    bench.say("off.test", "> GET /attack\n< 200\n< x-apisix-chaitin-waf: off");
 }

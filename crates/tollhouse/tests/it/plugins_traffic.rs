@@ -19,6 +19,23 @@ fn requests_are_split() {
 }
 
 #[test]
+fn the_example_sends_requests_to_its_own_node() {
+    let (bench, other) = (Bench::start(), Origin::named("other"));
+    bench.put("/plugin_metadata/example-plugin", json!({"ikey": 1, "skey": "a"}));
+    let conf = json!({"i": 1, "ip": "127.0.0.1", "port": other.address().port()});
+    bench.put("/routes/e", bench.route("e.test", json!({"example-plugin": conf})));
+    bench.put("/routes/f", bench.route("f.test", json!({"example-plugin": {"i": 1}})));
+    bench.wait_until_served();
+    let ask = |host: &str| {
+        bench.gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).text()
+    };
+    assert_eq!(ask("e.test"), "other");
+    assert_ne!(ask("f.test"), "other");
+    let bad = bench.route("g.test", json!({"example-plugin": {"i": -1}}));
+    assert!(error_of(&bench.gateway.admin("PUT", "/routes/g", &bad)).contains("at least 0"));
+}
+
+#[test]
 fn weights_are_kept() {
     let (bench, other) = (Bench::start(), Origin::named("other"));
     let rules = json!([{"weighted_upstreams": [{"upstream": upstream([other.address()]), "weight": 2}, {"weight": 1}]}]);

@@ -300,7 +300,10 @@ fn an_answer_that_an_object_brings_is_shown_and_a_bad_one_is_refused() {
         answer.to(&question(pair), |text| authority.sign_text(text))
     };
     let bringing = |answer: &[u8]| {
-        with(ssl("1", &["a.test"], &pair), json!({ "ocsp": STANDARD.encode(answer) }))
+        // Settings of APISIX's `ocsp-stapling` are no obstacle.
+        let settings = json!({"enabled": true, "skip_verify": false, "cache_ttl": 3600});
+        let more = json!({"ocsp": STANDARD.encode(answer), "ocsp_stapling": settings});
+        with(ssl("1", &["a.test"], &pair), more)
     };
     let origin = Origin::named("hello");
     let good = answer(&pair, now() + DAY);

@@ -219,6 +219,19 @@ impl Encoding {
     }
 }
 
+/// Makes `ETag` weak, because the compressed body has equal meaning but other bytes.
+pub(crate) fn weaken_tag(cx: &mut ResponseContext<'_>) {
+    let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
+    if tag.starts_with(b"W/") {
+        return;
+    }
+    if tag.starts_with(b"\"") {
+        cx.set_header("ETag", &[b"W/", tag.as_slice()].concat());
+    } else {
+        cx.remove_header("ETag");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

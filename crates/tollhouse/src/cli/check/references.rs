@@ -239,7 +239,7 @@ impl References {
         path: &str,
         problems: &mut Problems,
     ) {
-        if let Some(inline) = upstream.inline {
+        if let (Some(inline), None) = (upstream.inline, upstream.id) {
             return check_nodes(inline, traffic, &format!("{path}.upstream"), problems);
         }
         let name = Name {

@@ -67,7 +67,7 @@ fn every_problem_is_told_with_path_value_and_hint() {
             {"id": "b", "uri": "/b", "service_id": "webb",
                 "plugins": {"kafka-proxy": {}, "uri-blocker": {"block_rules": 1}}},
             {"id": "c", "uri": "/c", "upstream_id": "nowhere", "plugin_config_id": "p"},
-            {"id": "d", "uri": "/d", "upstream": {"nodes": {"127.0.0.1:1": 0}}, "upstream_id": "x"},
+            {"id": "d", "uri": "/d", "upstream": {"nodes": {"127.0.0.1:1": 0}}},
             {"id": "e", "uri": "/e", "service_id": "bare"},
             {"id": "f", "uri": "/f", "plugins": {"mocking": {"_meta": {"disable": true}}}},
             {"id": "g", "uri": "/g", "upstream_id": "v", "plugins": {"key-auht": {}}}
@@ -253,7 +253,7 @@ fn a_conf_is_checked_with_what_metadata_says() {
         ("with.yaml", &format!("{routes}{metadata}#END\n")),
     ]);
     let (report, has_errors) = folder.check(&["@without.yaml"]);
-    assert!(has_errors && report.contains("property \"path\" is required"), "{report}");
+    assert!(has_errors && report.contains("property \"path\" is not set"), "{report}");
     let (report, has_errors) = folder.check(&["@with.yaml"]);
     assert!(!has_errors, "{report}");
 }

@@ -1,14 +1,14 @@
 //! Support for unescaped control characters in JSON strings, such as line ends of pasted source
-//! code. The decoder that APISIX uses accepts such characters. The Admin API accepts them too, but
-//! no other part of the gateway.
+//! code. The decoder that APISIX uses accepts such characters. The Admin API accepts them too, and
+//! so do JSON documents inside of its objects; no other part of the gateway does.
 
 /// Maximum length of the escaped body, as a multiple of the original length. An escaped line end or
 /// tab has twice its length; other control characters grow more, but are rare.
 const GROWTH_MAX: usize = 2;
 
-/// Returns the body with escaped control characters in its strings; `None` if it contains no such
+/// Returns a JSON text with escaped control characters in its strings; `None` if it contains no such
 /// characters, or too many.
-pub(super) fn escape(body: &[u8]) -> Option<Vec<u8>> {
+pub fn escape(body: &[u8]) -> Option<Vec<u8>> {
     let mut escaped = Vec::with_capacity(body.len() + body.len() / 8);
     let (mut in_text, mut after_backslash) = (false, false);
     for &byte in body {

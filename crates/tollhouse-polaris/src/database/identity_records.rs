@@ -113,18 +113,22 @@ fn role(role: &AccessRole, owner: &str) -> Record {
     let groups = role.groups.iter().map(|group| Principal::group(group));
     push_members(
         &mut record,
-        ("auth_role_principal", "role_id", id),
+        MemberTable { table: "auth_role_principal", by: "role_id", id },
         users.chain(groups).collect(),
     );
     record
 }
 
-/// Adds the principals of a role or policy: the table, its referring column, and the id.
-fn push_members(
-    record: &mut Record,
-    (table, by, id): (&'static str, &'static str, &str),
-    members: BTreeSet<Principal>,
-) {
+/// Table with the principals of roles or policies, its referring column, and the id that it refers to.
+struct MemberTable<'a> {
+    table: &'static str,
+    by: &'static str,
+    id: &'a str,
+}
+
+/// Adds the principals of a role or policy.
+fn push_members(record: &mut Record, at: MemberTable<'_>, members: BTreeSet<Principal>) {
+    let MemberTable { table, by, id } = at;
     let row = |it: &Principal| {
         let kind = principal_number(it.kind);
         vec![text(by, id), text("principal_id", &*it.id), number("principal_role", kind)]
@@ -173,7 +177,11 @@ fn policy(policy: &Policy, owner: &str, schema: &Columns) -> Result<Record, Expo
         number("default", policy.is_default),
         text("revision", policy.head.revision.to_string()),
     ]);
-    push_members(&mut record, ("auth_principal", "strategy_id", id), policy.principals.clone());
+    push_members(
+        &mut record,
+        MemberTable { table: "auth_principal", by: "strategy_id", id },
+        policy.principals.clone(),
+    );
     let by = || vec![text("strategy_id", id)];
     let rows = functions.iter().map(|it| [by(), vec![text("function", *it)]].concat());
     record.belongings.push(DependentRows { table: FUNCTIONS, by: by(), rows: rows.collect() });

@@ -27,7 +27,7 @@ struct Twin {
 }
 
 impl Twins {
-    /// Returns the earlier configuration that equals `upstream`, and stores it if there is none.
+    /// Returns the earlier configuration that equals `upstream`; stores a new one.
     pub(super) fn conf(&mut self, upstream: Arc<Upstream>) -> Arc<Upstream> {
         if !may_be_shared(&upstream) {
             return upstream;

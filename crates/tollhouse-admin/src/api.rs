@@ -51,6 +51,20 @@ impl AdminApi {
         self.0.wire(reply)
     }
 
+    /// Reads all objects, unless an earlier call has. The reading is a task of its own, so that it
+    /// ends even if its caller does not wait for it.
+    async fn open_index(&self) -> Result<(), Reply> {
+        if self.0.index.is_open() {
+            return Ok(());
+        }
+        let admin = Arc::clone(&self.0);
+        let reading = tokio::spawn(async move { admin.index.open().await });
+        match reading.await {
+            Ok(opened) => Ok(opened?),
+            Err(error) => Err(Reply::unavailable(format!("cannot read the objects: {error}"))),
+        }
+    }
+
     /// Handles a request. A write is answered only after it is durable.
     pub async fn handle<B>(&self, request: hyper::Request<B>, peer: SocketAddr) -> WireResponse
     where
@@ -61,9 +75,9 @@ impl AdminApi {
         let mut call = Call::new(head.method, &head.uri, head.headers, peer);
         // Sign-outs and all checks are in the index, so that no call is answered without it.
         if self.admits(peer)
-            && let Err(error) = self.0.index.open().await
+            && let Err(refusal) = self.open_index().await
         {
-            return self.reject(Reply::from(error));
+            return self.reject(refusal);
         }
         ended::drop_cookie(&self.0, &mut call).await;
         dispatch::answer(&self.0, &call, body).await

@@ -146,6 +146,11 @@ impl Index {
         self.opened().await.map(drop)
     }
 
+    /// Whether all objects have been read.
+    pub(crate) fn is_open(&self) -> bool {
+        self.following.initialized()
+    }
+
     async fn opened(&self) -> Result<&tokio::sync::Mutex<Following>, StoreError> {
         let open = || async {
             let contents = read_all(&*self.store, &self.prefix, &*self.inspect).await?;

@@ -62,7 +62,7 @@ pub(crate) async fn note_labels(admin: &Admin, request: &crud::Request<'_>) -> R
 
 impl<'a> ObjectRights<'a> {
     /// Returns the rights of a caller; `None` for keys and administrators, who may do everything.
-    pub(crate) fn of(admin: &'a Admin, call: &Call) -> Option<Self> {
+    pub(crate) fn from_call(admin: &'a Admin, call: &Call) -> Option<Self> {
         let options = &admin.parts.options;
         let Ok(Some(KeyHolder::Person(person))) = auth::holder(options, call) else { return None };
         if auth::caller_role(options, call) == Role::Admin {

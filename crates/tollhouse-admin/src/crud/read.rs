@@ -34,7 +34,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
     let entry = entry.ok_or_else(Reply::key_not_found)?;
     // The labels may have changed since the call was admitted.
-    let rights = ObjectRights::of(admin, request.call);
+    let rights = ObjectRights::from_call(admin, request.call);
     if rights.is_some_and(|rights| !rights.sees(&request.path_of(id), &entry.value)) {
         return Err(auth::refusal("no policy of this user allows the call"));
     }
@@ -61,7 +61,7 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
         return Err(Reply::key_not_found());
     }
     let role = auth::reader_role(&admin.parts.options, request.call);
-    let (total, entries) = match ObjectRights::of(admin, request.call) {
+    let (total, entries) = match ObjectRights::from_call(admin, request.call) {
         Some(rights) => {
             let wanted = Wanted { slice, filters: &filters, rights: &rights };
             selection::select_visible(admin, &collection, &wanted).await?

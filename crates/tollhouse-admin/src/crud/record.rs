@@ -81,7 +81,7 @@ impl Before {
         mut transaction: Transaction,
     ) -> Result<Transaction, Reply> {
         let before = self.object();
-        if let Some(rights) = ObjectRights::of(admin, request.call) {
+        if let Some(rights) = ObjectRights::from_call(admin, request.call) {
             let (after, below) = (note.after.as_deref(), &note.below[..]);
             rights.check_write(path, &Versions { before, after, below })?;
         }

@@ -10,15 +10,15 @@ use tollhouse_registry::config::{
     ConfigTemplate, Dates,
 };
 
-use super::ExportRefusal;
 use super::record::{Cell, Cells, DependentRows, Record, number, text};
 use super::registered_rows::pairs;
+use super::{ExportRefusal, Row};
 use crate::descriptors;
 use crate::dialect::config::messages::{GRAY, event_kind, label};
 use crate::json::print_sparse;
 use crate::registration::hex_digest;
 
-/// What is in force of a release's file.
+/// Releases in force of a release's file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InForce {
     /// Whether the release itself is in force.
@@ -47,6 +47,18 @@ pub(super) fn name(object: &ConfigObject) -> String {
         ConfigObject::Event(it) => return event_name(it),
         ConfigObject::Template(it) => vec![&it.name],
     };
+    json!(parts).to_string()
+}
+
+/// Returns the name of a row, as [`name`] does that of its object.
+pub(super) fn row_name(table: &str, row: &Row) -> String {
+    let columns: &[&str] = match table {
+        "config_file_group" => &["namespace", "name"],
+        "config_file" => &["namespace", "group", "file_name"],
+        "config_file_release" => &["namespace", "group", "file_name", "name"],
+        _ => &["name"],
+    };
+    let parts: Vec<&str> = columns.iter().map(|column| row.text(column)).collect();
     json!(parts).to_string()
 }
 
@@ -192,7 +204,7 @@ fn release(release: &ConfigRelease, in_force: InForce) -> Result<Record, ExportR
     Ok(record)
 }
 
-/// Returns the rule of a gray release in force; without one the file has no rule.
+/// Returns the rule of a gray release. That of one that ended is marked as deleted, as Polaris does.
 fn gray_rule(release: &ConfigRelease, in_force: InForce, labels: &str) -> DependentRows {
     let [namespace, group, file] = file_parts(&release.key);
     let name = || text("name", format!("config@{namespace}@{group}@{file}"));
@@ -203,9 +215,9 @@ fn gray_rule(release: &ConfigRelease, in_force: InForce, labels: &str) -> Depend
         text("create_by", &*release.dates.created_by),
         ("modify_time", Cell::Now),
         text("modify_by", &*release.dates.modified_by),
+        number("flag", !in_force.is_active),
     ];
-    let rows = in_force.is_active.then_some(row).into_iter().collect();
-    DependentRows { table: "gray_resource", by: vec![name()], rows }
+    DependentRows { table: "gray_resource", by: vec![name()], rows: vec![row] }
 }
 
 /// Encodes the labels of a gray release as Polaris does: a list of messages.

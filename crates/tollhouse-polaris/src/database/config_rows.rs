@@ -37,8 +37,9 @@ const FILE_TAGS: &str = "(SELECT JSON_OBJECTAGG(t.`key`, t.`Value`) FROM config_
 const FILE_VERSION: &str = "(SELECT MAX(r.version) FROM config_file_release r WHERE r.namespace = \
                             f.namespace AND r.`group` = f.`group` AND r.file_name = f.name)";
 
-/// Rules of a gray release, which Polaris keeps under a name made of the file's.
-const GRAY_RULE: &str = "(SELECT g.match_rule FROM gray_resource g WHERE g.flag = 0 AND g.name = \
+/// Rules of a gray release, which Polaris keeps under a name made of the file's, and marks as deleted when
+/// the release ends.
+const GRAY_RULE: &str = "(SELECT g.match_rule FROM gray_resource g WHERE g.name = \
                          CONCAT('config@', r.namespace, '@', r.`group`, '@', r.file_name))";
 
 pub(super) const GROUPS: Part = Part {

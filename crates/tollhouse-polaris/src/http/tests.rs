@@ -360,14 +360,13 @@ async fn instances_are_filtered_paged_edited_and_isolated() {
         ("isolate=true", 0),
         ("weight=100", 3),
         ("host=h1&lang=en", 1),
+        ("offset=0&limit=5", 3),
     ];
     for (query, amount) in cases {
         let found = server.get(&format!("/naming/v1/instances?{query}")).await.json();
         assert_eq!(found["amount"], amount, "{query}");
         assert_eq!(found["instances"].as_array().map(Vec::len), Some(amount), "{query}");
     }
-    let all = server.get("/naming/v1/instances?offset=0&limit=5").await.json();
-    assert_eq!(all["amount"], 3, "a page is a question: {all}");
     let page = server.get("/naming/v1/instances?namespace=ns&offset=2&limit=5").await.json();
     assert_eq!((&page["amount"], &page["size"]), (&json!(3), &json!(1)));
     for (query, code) in [

@@ -1,5 +1,5 @@
-//! What a plan knows of the configuration centre: which releases are in force on each side, and which
-//! entries the history there has.
+//! State of the configuration centre in a plan: releases in force on each side, and entries of the
+//! history there.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a plan knows of the database's users: names in use, owners and main accounts. Also the numbers
+//! Users of the database in a plan: names in use, owners and main accounts. Also the numbers
 //! by which policies name groups of files and services, which may differ between the two sides.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,7 +16,7 @@ fn columns() -> Columns {
         ("config_file", "namespace group name content format comment"),
         ("config_file_tag", "namespace group file_name key value"),
         ("config_file_release", "active"),
-        ("gray_resource", "name match_rule"),
+        ("gray_resource", "name match_rule flag"),
         ("user", "password user_type"),
         ("user_group_relation", "group_id user_id"),
         ("auth_role_principal", "role_id principal_role"),
@@ -444,6 +444,11 @@ fn a_gray_release_has_its_rule() {
     let Ok(Object::Config(object)) = found.read_back(part, &columns()) else { panic!("a release") };
     let ConfigObject::Release(read) = *object else { panic!("a release") };
     assert_eq!((&*read.labels[0].key, read.labels[0].kind), ("CLIENT_IP", LabelMatch::In));
+    let mut ended = Plan::new(columns(), NewerRows::Keep);
+    let given = [&FILE[..], &[("id", "9"), ("name", "r99"), ("release_type", "gray")]].concat();
+    ended.add_row(part, &row(part, &given), &[]).expect("it has a time");
+    let refused = ended.put(&release).expect_err("a gray release without a rule");
+    assert!(matches!(refused, ExportRefusal::Unreadable(_)), "not a new one: {refused}");
     let mut early = Columns::default();
     early.add("config_file_release".to_owned(), "id".to_owned());
     let refused = Plan::new(early, NewerRows::Keep).put(&release).err();

@@ -18,6 +18,14 @@ const CARGO_PROFILE: &str = "dist";
 /// of cargo that uses them.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.15.2"];
 
+/// Settings that cargo-zigbuild makes for cargo. Crates with build scripts have other names of
+/// symbols without them.
+const HOST_SETTINGS: [(&str, &str); 3] = [
+    ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly"),
+    ("CARGO_UNSTABLE_TARGET_APPLIES_TO_HOST", "true"),
+    ("CARGO_TARGET_APPLIES_TO_HOST", "false"),
+];
+
 /// A binary, and the profile that it was optimized with.
 pub(super) struct Built {
     pub(super) binary: PathBuf,
@@ -31,12 +39,9 @@ pub(super) fn build(arguments: &DistArguments) -> Result<Built> {
         None if arguments.no_training => None,
         None => Some(train(&build)?),
     };
-    let flags = match &profile {
-        Some(file) => format!("-Cprofile-use={}", file.display()),
-        None => String::new(),
-    };
+    let flag = profile.as_ref().map(|file| format!("-Cprofile-use={}", file.display()));
     println!("building the binary");
-    let binary = build.release(&flags)?;
+    let binary = build.release(flag.as_deref())?;
     Ok(Built { binary, profile })
 }
 
@@ -55,8 +60,8 @@ fn train(build: &Build) -> Result<PathBuf> {
         std::fs::remove_dir_all(&counts)?;
     }
     println!("building the binary that counts");
-    let flags = format!("-Cprofile-generate={}", counts.display());
-    let binary = build.instrumented(&flags)?;
+    let flag = format!("-Cprofile-generate={}", counts.display());
+    let binary = build.instrumented(&flag)?;
     println!("training it");
     crate::bench::train(&binary)?;
     let profile = build.target.join("tollhouse.profdata");
@@ -87,7 +92,7 @@ impl Build {
     }
 
     /// Builds the binary that is published, linked to an old C library.
-    fn release(&self, flags: &str) -> Result<PathBuf> {
+    fn release(&self, flag: Option<&str>) -> Result<PathBuf> {
         let tools = prepare_tools(&self.target)?;
         let program = tools.join("cargo-zigbuild");
         let mut command = shell::command(&program.to_string_lossy(), &["zigbuild"]);
@@ -98,24 +103,31 @@ impl Build {
             Some(version) => format!("{}.{version}", self.triple),
             None => self.triple.clone(),
         };
-        self.run(command, &triple, Place { folder: "dist-build", flags })
+        self.run(command, &triple, Place { folder: "dist-build", flag })
     }
 
     /// Builds a binary that counts, linked as usual: zig takes no linker flags for counters.
-    fn instrumented(&self, flags: &str) -> Result<PathBuf> {
-        let command = shell::cargo(&["build"]);
-        self.run(command, &self.triple, Place { folder: "dist-train", flags })
+    fn instrumented(&self, flag: &str) -> Result<PathBuf> {
+        let mut command = shell::cargo(&["build"]);
+        command.envs(HOST_SETTINGS);
+        self.run(command, &self.triple, Place { folder: "dist-train", flag: Some(flag) })
     }
 
     fn run(&self, mut command: Command, triple: &str, place: Place<'_>) -> Result<PathBuf> {
         let target = self.target.join(place.folder);
+        // Cargo does not know of the flag, so that it would keep what another one has built.
+        if target.exists() {
+            std::fs::remove_dir_all(&target)?;
+        }
+        if let Some(flag) = place.flag {
+            command.env("RUSTC_WRAPPER", write_wrapper(&target, flag)?);
+        }
         command
             .args(["--locked", "--profile", CARGO_PROFILE, "--package", "tollhouse", "--target"])
             .arg(triple)
             .arg("--target-dir")
             .arg(&target);
-        let rust_flags = format!("{} {}", map_paths("--remap-path-prefix"), place.flags);
-        command.env("RUSTFLAGS", rust_flags.trim());
+        command.env("RUSTFLAGS", map_paths("--remap-path-prefix"));
         // C libraries put the names of their files into messages.
         command.env("CFLAGS", map_paths("-ffile-prefix-map"));
         shell::run(&mut command)?;
@@ -123,10 +135,27 @@ impl Build {
     }
 }
 
-/// Folder below the target folder, and flags of the compiler.
+/// Folder below the target folder, and the compiler's flag about the profile.
 struct Place<'a> {
     folder: &'static str,
-    flags: &'a str,
+    flag: Option<&'a str>,
+}
+
+/// Writes a program that cargo calls in the place of the compiler, and that adds `flag` for crates
+/// of the target.
+///
+/// Cargo hashes `RUSTFLAGS` into the names of symbols, and a profile knows functions by these
+/// names: if the flags differed from those of the training, it would have no effect.
+fn write_wrapper(folder: &Path, flag: &str) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" --target \"*) set -- \"$@\" '{flag}' ;; esac\nexec \"$@\"\n"
+    );
+    let file = folder.join("compiler-with-profile");
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(&file, script)?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
+    Ok(file)
 }
 
 /// Returns the search path with the tools first: cargo-zigbuild finds zig by its Python.

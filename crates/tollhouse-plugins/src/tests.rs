@@ -47,6 +47,7 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "acl.external_user_label_field_parser",
     "body-transformer.request.input_format",
     "body-transformer.response.input_format",
+    "chaitin-waf.mode",
     "data-mask.request.body_format",
     "openid-connect.client_jwt_assertion_alg",
     "openid-connect.par.endpoint_auth_method",

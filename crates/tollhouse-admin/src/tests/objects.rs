@@ -320,7 +320,7 @@ async fn a_conf_is_checked_with_its_plugins_metadata() {
     value["plugins"] = json!({"file-logger": {}});
     let answer = fixture.put("/routes/1", &value).await;
     let expected = "failed to check the configuration of plugin file-logger err: \
-                    property \"path\" is required";
+                    property \"path\" is not set in either the plugin conf or the metadata";
     assert_eq!((answer.status, answer.error().as_str()), (400, expected));
     let metadata = json!({"path": "logs/a.log", "log_format_extra": {"a": "$host"}});
     fixture.given(&[("/plugin_metadata/file-logger", metadata.clone())]).await;

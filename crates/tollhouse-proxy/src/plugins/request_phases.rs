@@ -35,7 +35,7 @@ pub(crate) async fn run<'s>(
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
     let verdict = {
-        let (worker, timing) = (exchange.worker, Timing::of(exchange));
+        let (worker, timing) = (exchange.worker, Timing::new(exchange));
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
         Phasing { cx, prepared: &mut loan.prepared, upstream: None, worker, timing }

@@ -37,7 +37,7 @@ pub(crate) fn run(
     let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
-    let timing = Timing::of(exchange);
+    let timing = Timing::new(exchange);
     let (facts, is_refused) = {
         let exchange = &*exchange;
         let of_node;

@@ -17,7 +17,7 @@ pub(super) enum Timing {
 
 impl Timing {
     #[inline]
-    pub(super) fn of(exchange: &Exchange<'_>) -> Self {
+    pub(super) fn new(exchange: &Exchange<'_>) -> Self {
         let state = &exchange.state;
         if state.is_recorded() && state.trace.has_inner_spans() {
             return Self::WithSpans;

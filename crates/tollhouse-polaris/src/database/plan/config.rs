@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tollhouse_registry::config::{ConfigFileKey, ConfigObject};
+use tollhouse_registry::config::{ConfigFileKey, ConfigObject, ConfigRelease};
 
 use crate::database::config_records::{self, InForce};
 use crate::database::record::{self, RowVersion, Statement};
@@ -96,7 +96,7 @@ impl ConfigPlan {
         if let ConfigObject::Release(release) = object
             && self.in_force(object).is_active
         {
-            self.published.insert((release.key.clone(), Audience::from(release.is_gray())));
+            self.published.insert((release.key.clone(), Audience::new(release)));
         }
     }
 
@@ -104,7 +104,7 @@ impl ConfigPlan {
     pub(super) fn note_superseded(&mut self, object: &ConfigObject, seen: &RowVersion) {
         let ConfigObject::Release(release) = object else { return };
         let is_in_force = self.rows_in_force.contains(&release.id);
-        let file = (release.key.clone(), Audience::from(release.is_gray()));
+        let file = (release.key.clone(), Audience::new(release));
         if is_in_force && self.published.contains(&file) {
             self.superseded.insert(seen.key.clone(), seen.clone());
         }
@@ -123,8 +123,8 @@ impl ConfigPlan {
     }
 }
 
-impl From<bool> for Audience {
-    fn from(is_gray: bool) -> Self {
-        if is_gray { Self::Labelled } else { Self::All }
+impl Audience {
+    fn new(release: &ConfigRelease) -> Self {
+        if release.is_gray() { Self::Labelled } else { Self::All }
     }
 }

@@ -157,8 +157,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
                 return Err(code.into());
             }
             if is_due {
-                let name = phase.names().first().copied().unwrap_or_default();
-                let timed = self.timing.begin(name);
+                let timed = self.timing.begin(phase);
                 let has_answered = self.step(chains, step, phase).await;
                 if let Some(timed) = timed {
                     timed.end(self.worker, step, self.cx.trace());

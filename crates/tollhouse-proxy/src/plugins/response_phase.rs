@@ -55,7 +55,7 @@ pub(crate) fn run(
             let takes_part = step.phases.intersects(Phases::RESPONSE);
             if takes_part && chains.runs(step, index, &cx.variables()) {
                 cx.enter(step.instance());
-                let timed = timing.begin("response");
+                let timed = timing.begin(Phases::RESPONSE);
                 step.handler.response(&mut cx);
                 if let Some(timed) = timed {
                     timed.end(exchange.worker, step, Some(&exchange.state.trace));

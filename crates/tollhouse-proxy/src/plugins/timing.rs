@@ -1,6 +1,7 @@
 //! Time of plugins: counted for some of the requests, and also recorded as spans for those whose
 //! trace has spans within the request.
 
+use tollhouse_plugin::Phases;
 use tollhouse_trace::{InnerSpan, RequestTrace, SpanId, unix_ns};
 
 use super::chain::PluginStep;
@@ -30,7 +31,7 @@ impl Timing {
 
     /// Begins a phase of a plugin; `None` without timing.
     #[inline]
-    pub(super) fn begin(self, phase: &'static str) -> Option<TimedPhase> {
+    pub(super) fn begin(self, phase: Phases) -> Option<TimedPhase> {
         (self != Self::None).then(|| TimedPhase { timing: self, phase, start_ns: unix_ns() })
     }
 }
@@ -39,7 +40,7 @@ impl Timing {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimedPhase {
     timing: Timing,
-    phase: &'static str,
+    phase: Phases,
     /// Nanoseconds of Unix time.
     start_ns: u64,
 }
@@ -53,8 +54,9 @@ impl TimedPhase {
         worker.metrics.plugin_times().observe(step.name(), end_ns.saturating_sub(start_ns));
         if let Some(trace) = trace.filter(|_| timing == Timing::WithSpans) {
             let span_id = SpanId::from_random(worker.random_u64());
-            let plugin = step.handler.name();
-            trace.add_inner(InnerSpan { span_id, name: phase, plugin, start_ns, end_ns });
+            let (name, plugin) = (phase.names().first().copied(), step.handler.name());
+            let name = name.unwrap_or_default();
+            trace.add_inner(InnerSpan { span_id, name, plugin, start_ns, end_ns });
         }
     }
 }

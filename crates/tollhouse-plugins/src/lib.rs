@@ -22,6 +22,7 @@ mod shared;
 pub mod shenyu;
 pub mod spans;
 
+pub use oidc::code_flow;
 pub use script_calls::ScriptCalls;
 
 macro_rules! plugins {

@@ -3,12 +3,13 @@
 //!
 //! Requests to the provider are bounded in time and size. If the provider fails, no request passes.
 //! `engine.rs` decides about requests and builds answers for clients; `flow.rs` implements the
-//! login.
+//! login. `code_flow.rs` serves the log-in of people to the console, which is not a plugin.
 
 pub(crate) mod assertion;
 mod cached;
 mod checks;
 mod client;
+pub mod code_flow;
 mod cookies;
 mod engine;
 mod error;

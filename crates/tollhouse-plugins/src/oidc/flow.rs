@@ -13,7 +13,7 @@ use super::error::{TokenError, Unavailable};
 use super::form::with_query;
 use super::login::{Callback, PendingLogin, UsedStates, is_login_cookie, safe_target};
 use super::now::Now;
-use super::provider::{Document, ProviderRequest};
+use super::provider::Document;
 use super::random::token;
 use super::session::{Lifetimes, Session};
 use super::tokens::{GrantError, Renewals, TokenSet};
@@ -488,16 +488,7 @@ impl Login {
         let document = engine.provider.document(now.ms).await?;
         let endpoint = document.userinfo_endpoint.as_deref().filter(|_| self.wants_userinfo);
         let Some(endpoint) = endpoint else { return Ok(None) };
-        let headers = vec![
-            ("Authorization".to_owned(), format!("Bearer {access_token}").into_bytes()),
-            ("Accept".to_owned(), b"application/json".to_vec()),
-        ];
-        let request = ProviderRequest::get("userinfo", endpoint, headers);
-        let reply = engine.provider.send(request).await;
-        let claims: Option<Claims> = match &reply {
-            Ok(reply) if reply.status == 200 => serde_json::from_slice(&reply.body).ok(),
-            _ => None,
-        };
+        let claims = engine.provider.userinfo(endpoint, access_token).await;
         let Some(claims) = claims else {
             tracing::warn!("the identity provider returned no userinfo for a login");
             return Ok(None);
@@ -638,7 +629,7 @@ fn failed(reason: &str, cookies: CookieLines) -> Refusal {
 }
 
 /// Returns text of third parties in a safe form: shortened, without control and markup characters.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let is_plain = |letter: &char| !letter.is_control() && !matches!(letter, '<' | '>' | '&');
     text.trim().chars().filter(is_plain).take(SHOWN_CHARS_MAX).collect()
 }

@@ -7,9 +7,11 @@ use serde_json::{Map, Value};
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::cached::Cached;
 use super::error::Unavailable;
-use crate::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
+use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
 use crate::shared::dial::Verification;
 
@@ -89,10 +91,27 @@ impl<'r> ProviderRequest<'r> {
     }
 }
 
+/// Answer of an endpoint, read whole.
+#[derive(Debug)]
+pub(crate) struct ProviderReply {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+}
+
+/// HTTP client for the provider's endpoints. Neither follows redirects; both have limits of time
+/// and size.
+#[derive(Debug)]
+enum Transport {
+    /// Client of the data plane, which keeps connections for each core.
+    Core(HttpClient),
+    /// Client of the control side.
+    Control(tollhouse_web::Client),
+}
+
 #[derive(Debug)]
 pub(crate) struct Provider {
     source: Source,
-    pub(crate) client: HttpClient,
+    transport: Transport,
     document: Cached<Document>,
     keys: Cached<KeySet>,
 }
@@ -109,7 +128,16 @@ impl Provider {
         if let Some(target) = address.and_then(|address| Target::parse(address).ok()) {
             client = client.prepared_for(&target);
         }
-        Self { source, client, document: Cached::default(), keys: Cached::default() }
+        Self::over(Transport::Core(client), source)
+    }
+
+    /// Returns a provider for the control side.
+    pub(crate) fn for_control(source: Source, client: tollhouse_web::Client) -> Self {
+        Self::over(Transport::Control(client), source)
+    }
+
+    fn over(transport: Transport, source: Source) -> Self {
+        Self { source, transport, document: Cached::default(), keys: Cached::default() }
     }
 
     /// Returns the discovery document.
@@ -171,24 +199,66 @@ impl Provider {
             .map_err(|error| Unavailable::new(what, format!("its answer is not JSON: {error}")))
     }
 
+    /// Fetches the data of the user of an access token; `None` without a usable answer.
+    pub(crate) async fn userinfo(
+        &self,
+        endpoint: &str,
+        access_token: &str,
+    ) -> Option<Map<String, Value>> {
+        let headers = vec![
+            ("Authorization".to_owned(), format!("Bearer {access_token}").into_bytes()),
+            ("Accept".to_owned(), b"application/json".to_vec()),
+        ];
+        let reply = self.send(ProviderRequest::get("userinfo", endpoint, headers)).await.ok()?;
+        (reply.status == 200).then(|| serde_json::from_slice(&reply.body).ok()).flatten()
+    }
+
     /// Sends a request and returns the answer, whatever its status. Redirects are not followed.
     ///
     /// # Errors
     /// If the provider does not answer.
-    pub(crate) async fn send(&self, request: ProviderRequest<'_>) -> Result<Reply, Unavailable> {
-        let ProviderRequest { what, address, method, headers, body } = request;
-        let target =
-            Target::parse(address).map_err(|error| Unavailable::new(what, error.to_string()))?;
-        let call = Call {
-            method: method.into(),
-            path: target.path.clone().into_bytes(),
-            headers,
-            body: body.into(),
-            repeat: Repeat::ByMethod,
+    pub(crate) async fn send(
+        &self,
+        request: ProviderRequest<'_>,
+    ) -> Result<ProviderReply, Unavailable> {
+        let what = request.what;
+        let sent = match &self.transport {
+            Transport::Core(client) => send_from_core(client, request).await,
+            Transport::Control(client) => send_from_control(client, request).await,
         };
-        let sent = self.client.send(&target, call).await;
-        sent.map_err(|error| Unavailable::new(what, error.to_string()))
+        sent.map_err(|error| Unavailable::new(what, error))
     }
+}
+
+async fn send_from_core(
+    client: &HttpClient,
+    request: ProviderRequest<'_>,
+) -> Result<ProviderReply, String> {
+    let ProviderRequest { address, method, headers, body, .. } = request;
+    let target = Target::parse(address).map_err(|error| error.to_string())?;
+    let call = Call {
+        method: method.into(),
+        path: target.path.clone().into_bytes(),
+        headers,
+        body: body.into(),
+        repeat: Repeat::ByMethod,
+    };
+    let reply = client.send(&target, call).await.map_err(|error| error.to_string())?;
+    Ok(ProviderReply { status: reply.status, body: reply.body })
+}
+
+async fn send_from_control(
+    client: &tollhouse_web::Client,
+    request: ProviderRequest<'_>,
+) -> Result<ProviderReply, String> {
+    let ProviderRequest { address, method, headers, body, .. } = request;
+    let mut sent = http::Request::builder().method(method).uri(address);
+    for (name, value) in headers {
+        sent = sent.header(name, value);
+    }
+    let sent = sent.body(Bytes::from(body)).map_err(|error| error.to_string())?;
+    let reply = client.send(sent).await.map_err(|error| error.to_string())?;
+    Ok(ProviderReply { status: reply.status().as_u16(), body: reply.into_body() })
 }
 
 impl Document {

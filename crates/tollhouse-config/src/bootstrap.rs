@@ -20,6 +20,7 @@ mod keys;
 mod layers;
 mod load;
 mod location;
+mod openid_connect;
 mod otel;
 mod parts;
 mod reach;
@@ -44,6 +45,7 @@ pub use discovery::{
 };
 pub use load::{Loaded, Source};
 pub use location::HostLocation;
+pub use openid_connect::{GroupNames, OpenIdConnect};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, AmbiguousPaths, ClientHalfClose, Peer,
     RouterMode, Secret, Workers,
@@ -355,6 +357,8 @@ pub struct Admin {
     pub standalone: bool,
     /// Certificate of the listener; without one, plain HTTP.
     pub tls: ListenerTls,
+    /// Log-in of people at an identity provider.
+    pub openid_connect: OpenIdConnect,
 }
 
 /// Features of the console beyond the Admin API.
@@ -513,6 +517,7 @@ impl Default for Admin {
             prefix: "/apisix".to_owned(),
             standalone: false,
             tls: ListenerTls::default(),
+            openid_connect: OpenIdConnect::default(),
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_acme(&bootstrap.acme, problems);
     check_admin_keys(&bootstrap.admin, problems);
     check_own_secrets(bootstrap, problems);
+    super::openid_connect::check(bootstrap, &given, problems);
     super::reach::check(bootstrap, problems);
     super::store::check(bootstrap, problems);
     super::discovery::check(&bootstrap.discovery, problems);
@@ -169,6 +170,7 @@ fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("registry.client_token", &registry.client_token),
         ("shenyu.sync_token", &bootstrap.shenyu.sync_token),
         ("shenyu.admin_password", &bootstrap.shenyu.admin_password),
+        ("admin.openid_connect.client_secret", &admin.openid_connect.client_secret),
     ];
     let single = keys.into_iter().chain(registrys);
     let single = single.filter_map(|(name, secret)| Some((name, secret.as_ref()?)));

@@ -9,6 +9,7 @@ use super::Bootstrap;
 use super::admin_keys::NamedKeys;
 use super::discovery::RegistryTable;
 use super::location::HostLocations;
+use super::openid_connect::GroupTable;
 use super::shape::{
     Count, CountOrNone, FilePath, HalfClose, HeaderName, LogFormat, LogTarget, LuaSwitch,
     OptionalPath, OptionalSecret, OptionalTime, PathPolicy, Read, Router, Shape, Size, SizeOrAuto,
@@ -213,6 +214,37 @@ keys! {
     admin.tls.client_ca: OptionalPath,
         "CA certificates, PEM; clients of the Admin API must then present a certificate signed by \
          one of them. Requests of other clients are answered 400.";
+    admin.openid_connect.issuer: OptionalText,
+        "Identity provider (OpenID Connect) at which people log in to the console, by its issuer address. Requires \
+         `https`, except on this machine. Users are created in the registry at their first log-in, and have the rights \
+         of its groups, roles and policies; without any, they see nothing.";
+    admin.openid_connect.name: Text, "Name of the provider, on the button of the console.";
+    admin.openid_connect.client_id: OptionalText,
+        "Id of the console at the provider, where `PUBLIC_URL/ui/login` is registered as redirect address.";
+    admin.openid_connect.client_secret: OptionalSecret,
+        "Secret of that client, for example `${{OIDC_SECRET}}`. A public client has none.";
+    admin.openid_connect.client_secret_file: OptionalPath,
+        "A file with that secret, read at the start.";
+    admin.openid_connect.scopes: Words,
+        "Scopes that are asked for. Some providers tell groups only if `groups` is among them.";
+    admin.openid_connect.public_url: OptionalText,
+        "Scheme, host and port of the console, such as `https://gateway.example:9180`. By default those by which the \
+         browser reached it. Set it if a proxy with TLS is in front.";
+    admin.openid_connect.groups_claim: Text,
+        "Claim with the names of the user's groups, a list or a text. Dots lead to inner claims: `realm_access.roles`.";
+    admin.openid_connect.groups: GroupTable,
+        "Groups of users of the registry whose members the members of the provider's groups are: a table from groups \
+         of the provider to names here. Every log-in sets the user's membership of the groups in this table; other \
+         groups stay as they are.";
+    admin.openid_connect.roles: GroupTable,
+        "Like `admin.openid_connect.groups`, for roles of the registry.";
+    admin.openid_connect.allowed_groups: Words,
+        "Groups of the provider whose members may log in. An empty list admits all users of the provider.";
+    admin.openid_connect.allowed_domains: Words,
+        "Domains of mail addresses whose users may log in, if the provider has confirmed the address. An empty list \
+         admits all users of the provider.";
+    admin.openid_connect.ca: OptionalPath,
+        "CA certificates of the provider, PEM, instead of those that the system trusts.";
     store.allow_missing: Switch,
         "Whether to start with an empty store although `store.db` is missing from a `data_dir` \
          that contained objects. By default such a start is refused, because a volume may be \

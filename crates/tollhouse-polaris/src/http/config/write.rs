@@ -28,6 +28,10 @@ use crate::http::reply::Reply;
 use crate::json;
 use crate::v1;
 
+/// Maximum length of a template's content in characters, as in Polaris. Its console offers templates
+/// as the beginning of a file.
+const TEMPLATE_CHARS_MAX: usize = 20_000;
+
 /// A call that writes one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SingleWrite {
@@ -342,6 +346,12 @@ fn group_change(group: v1::ConfigFileGroup) -> (ServiceKey, ConfigGroupChange) {
 fn new_template(template: &v1::ConfigFileTemplate) -> Result<ConfigTemplate, Failure> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let content = text(&template.content);
+    if text(&template.name).is_empty() {
+        return Err(Code::InvalidConfigFileTemplateName.into());
+    }
+    if content.chars().nth(TEMPLATE_CHARS_MAX).is_some() {
+        return Err(Code::InvalidConfigFileContentLength.into());
+    }
     if content.is_empty() {
         return Err(Failure::with(Code::BadRequest, "content can not be blank."));
     }

@@ -217,12 +217,24 @@ async fn templates_are_kept() {
     assert_eq!(server.post(path, &template).await.code(), 200_000);
     assert_eq!(server.post(path, &template).await.code(), 400_201);
     assert_eq!(server.post(path, &json!({"name": "", "content": "x"})).await.code(), 400_808);
+    assert_eq!(server.post(path, &json!({"name": ""})).await.code(), 400_808);
     assert_eq!(server.post(path, &json!({"name": "x"})).await.code(), 400_000);
     let list = server.get(path).await.json();
     assert_eq!(
         (&list["total"], &list["configFileTemplates"][0]["content"]),
         (&json!(1), &json!("text"))
     );
+}
+
+#[tokio::test]
+async fn templates_are_as_long_as_at_polaris() {
+    let server = Server::start().await;
+    for (name, chars, code) in [("long", 20_000, 200_000), ("longer", 20_001, 400_803)] {
+        // Characters are counted, not bytes.
+        let template = json!({"name": name, "content": "\u{9879}".repeat(chars)});
+        let answer = server.post("/config/v1/configfiletemplates", &template).await;
+        assert_eq!(answer.code(), code, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -73,9 +73,9 @@ pub(crate) fn note(admin: &Admin, call: &Call, reply: &Reply) {
     let Some(sink) = &admin.parts.audit else { return };
     let Some(deed) = deed_of(admin, call, reply) else { return };
     let options = &admin.parts.options;
-    let signed_in = || reply.value()?.get("name")?.as_str().map(str::to_owned);
+    let named = || reply.value()?.get("name")?.as_str().map(str::to_owned);
     let actor = match deed {
-        AuditDeed::SignIn => signed_in(),
+        AuditDeed::SignIn | AuditDeed::SignOut => named(),
         AuditDeed::RefusedKey => None,
         _ => auth::holder_name(options, call),
     };
@@ -104,10 +104,13 @@ fn deed_of(admin: &Admin, call: &Call, reply: &Reply) -> Option<AuditDeed> {
         (["login"], &Method::POST) if reply.status() == StatusCode::OK => Some(AuditDeed::SignIn),
         (["login"], &Method::POST) => {
             let is_wrong =
-                [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS].contains(&reply.status());
+                [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS]
+                    .contains(&reply.status());
             is_wrong.then_some(AuditDeed::RefusedKey)
         }
         (["login"], &Method::DELETE) => Some(AuditDeed::SignOut),
+        // A log-in that has only begun.
+        (["login", ..], _) => None,
         (["export"], &Method::GET) => {
             let reveals = call.arguments.is("reveal_secrets", "true");
             Some(if reveals { AuditDeed::Reveal } else { AuditDeed::Export })

@@ -63,9 +63,9 @@ where
     B: RequestBody,
 {
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
-    let reply = if segments == ["login"] {
+    let reply = if let ["login", rest @ ..] = segments.as_slice() {
         let body = body::read(body, sign_in::BODY_BYTES_MAX).await?;
-        sign_in::answer(admin, call, &body).await
+        sign_in::answer(admin, call, rest, &body).await
     } else {
         known_caller(admin, call, &segments, body).await
     };

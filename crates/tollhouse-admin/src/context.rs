@@ -23,6 +23,7 @@ use crate::refused::RefusalLog;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
+use crate::sign_in::pending::UsedLogIns;
 use crate::sign_in::wrong_keys::WrongKeys;
 
 /// Dependencies of an Admin API.
@@ -65,6 +66,8 @@ pub(crate) struct Admin {
     pub(crate) failures: FailedLogins,
     /// Wrong keys by peer address.
     pub(crate) wrong_keys: WrongKeys,
+    /// Log-ins at the identity provider that have been completed.
+    pub(crate) used_log_ins: UsedLogIns,
     /// Recently refused writes.
     pub(crate) refused: RefusalLog,
     /// Limits trial compilations of documents, which show their problems, to one at a time.
@@ -99,6 +102,7 @@ impl Admin {
             document,
             failures: FailedLogins::default(),
             wrong_keys: WrongKeys::default(),
+            used_log_ins: UsedLogIns::default(),
             refused: RefusalLog::default(),
             trial: Semaphore::new(1),
             comparison: Semaphore::new(1),

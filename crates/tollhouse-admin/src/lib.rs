@@ -26,6 +26,7 @@ mod foreseen;
 mod host;
 mod index;
 mod limits;
+mod log_in;
 mod object;
 mod object_rights;
 mod openapi;
@@ -67,6 +68,7 @@ pub use console::source::{
 };
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
+pub use log_in::{AccountRules, ProviderLogIn};
 pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };

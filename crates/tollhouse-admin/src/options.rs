@@ -10,6 +10,7 @@ use tollhouse_net::local_name::HostNames;
 use tollhouse_registry::Registry;
 
 use crate::document::DocumentSink;
+use crate::log_in::ProviderLogIn;
 use crate::reply::Reply;
 use crate::session::Sessions;
 
@@ -25,6 +26,8 @@ pub struct Options {
     pub key_check: KeyCheck,
     /// Sessions of signed-in browsers; off if `None`.
     pub sessions: Option<Sessions>,
+    /// Log-in of people at an identity provider; off if `None`.
+    pub log_in: Option<Arc<ProviderLogIn>>,
     /// Host names that browsers may use, besides IP addresses and local names.
     pub hosts: HostNames,
     /// Networks whose clients may call the API; an empty list allows all.
@@ -49,6 +52,7 @@ impl Default for Options {
             people: None,
             key_check: KeyCheck::Required,
             sessions: None,
+            log_in: None,
             hosts: HostNames::default(),
             allow: Vec::new(),
             cors: Cors::On,

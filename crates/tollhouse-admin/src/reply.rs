@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hyper::header::{
-    CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+    CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -175,7 +175,12 @@ impl Reply {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
         }
         for (name, value) in self.headers {
-            headers.insert(name, value);
+            // Each cookie has a line of its own (RFC 6265 §3).
+            if name == SET_COOKIE {
+                headers.append(name, value);
+            } else {
+                headers.insert(name, value);
+            }
         }
         response
     }

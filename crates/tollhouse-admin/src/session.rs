@@ -34,6 +34,10 @@ pub(crate) const SESSION_S: u64 = 12 * 3600;
 const COOKIE_PURPOSE: &str = "console session until ";
 const PROOF_PURPOSE: &str = "console page until ";
 
+/// Text from which the key of log-ins at an identity provider is derived. Neither keys nor tokens
+/// have a NUL, so that none of them gives the same key.
+const LOG_IN_PURPOSE: &str = "\0log-in at the identity provider";
+
 /// Number of bytes of a session's random number.
 const NUMBER_BYTES: usize = 12;
 
@@ -133,16 +137,31 @@ impl Sessions {
         self.is_encrypted
     }
 
+    /// Returns the encryption of the listener.
+    pub(crate) fn encryption(&self) -> Encryption {
+        if self.is_encrypted { Encryption::Tls } else { Encryption::Off }
+    }
+
+    /// Returns the key that authenticates log-ins at an identity provider.
+    pub(crate) fn log_in_key(&self) -> hmac::Key {
+        self.key_for(LOG_IN_PURPOSE)
+    }
+
     /// Returns the name of the cookie. The name contains the port in the `Host` header, because
     /// browsers send cookies to all ports of a host, where other gateways may listen. With TLS the
     /// name begins with `__Host-`, so that browsers accept the cookie over TLS only and never from
     /// another host (RFC 6265bis §4.1.3).
     fn name(&self, call: &Call) -> String {
+        self.cookie_name(call, "tollhouse_console")
+    }
+
+    /// Returns the name of a cookie, which ends with the port as [`Self::name`] explains.
+    pub(crate) fn cookie_name(&self, call: &Call, base: &str) -> String {
         let prefix = if self.is_encrypted { "__Host-" } else { "" };
         let host = call.header("host").unwrap_or_default();
         let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         let port = port.map(|port| format!("_{port}")).unwrap_or_default();
-        format!("{prefix}tollhouse_console{port}")
+        format!("{prefix}{base}{port}")
     }
 
     /// Signs a browser in with the key of `holder` until `SESSION_S` seconds after `now_s`.
@@ -280,7 +299,8 @@ pub(crate) fn is_own_page(call: &Call) -> bool {
         && call.header("origin").is_none_or(is_same)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

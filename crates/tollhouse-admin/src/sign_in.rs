@@ -1,6 +1,10 @@
-//! `/console/v1/login`: identity of the caller, sign-in and sign-out.
+//! `/console/v1/login`: identity of the caller, sign-in and sign-out. `provider` signs people in at
+//! an identity provider.
 
+pub(crate) mod accounts;
 pub(crate) mod ended;
+pub(crate) mod pending;
+pub(crate) mod provider;
 pub(crate) mod wrong_keys;
 
 use std::sync::Arc;
@@ -18,17 +22,19 @@ use crate::context::Admin;
 use crate::options::{KeyCheck, Mode, Role};
 use crate::people::Person;
 use crate::reply::Reply;
-use crate::session::{self, KeyHolder, SignedIn};
+use crate::session::{self, KeyHolder, Sessions, SignedIn};
 
-/// Maximum size in bytes of the body of a sign-in, which contains a key.
-pub(crate) const BODY_BYTES_MAX: usize = 4096;
+/// Maximum size in bytes of the body of a sign-in, which contains a key, or the code of an identity
+/// provider. Codes have up to two thousand bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 8192;
 
-/// A key, or the name and password of a user.
+/// A key, the name and password of a user, or what an identity provider answered.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum SignIn {
     Key { key: String },
     User { name: String, password: String },
+    Provider(provider::Return),
 }
 
 /// Number of passwords that are checked at the same time, each in 19 MiB of memory.
@@ -37,12 +43,20 @@ const PASSWORDS_AT_ONCE: usize = 2;
 static PASSWORD_CHECKS: Semaphore = Semaphore::const_new(PASSWORDS_AT_ONCE);
 
 /// Handles a call about the session.
-pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
-    match call.method {
-        Method::GET => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
-        Method::POST => sign_in(admin, call, body).await,
-        Method::DELETE => sign_out(admin, call).await,
-        _ => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET, POST or DELETE")),
+pub(crate) async fn answer(
+    admin: &Admin,
+    call: &Call,
+    segments: &[&str],
+    body: &Bytes,
+) -> Result<Reply, Reply> {
+    match (segments, &call.method) {
+        ([], &Method::GET) => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
+        ([], &Method::POST) => sign_in(admin, call, body).await,
+        ([], &Method::DELETE) => sign_out(admin, call).await,
+        (["openid"], &Method::POST) => provider::begin(admin, call).await,
+        (["openid"], _) => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use POST")),
+        ([_, ..], _) => Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
+        ([], _) => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET, POST or DELETE")),
     }
 }
 
@@ -73,6 +87,8 @@ fn who(admin: &Admin, call: &Call) -> Value {
         // The mode is shown to authenticated callers only.
         "mode": is_known.then_some(mode),
         "reason": file.filter(|_| is_known),
+        // Name of the identity provider at which people may log in.
+        "openid": options.log_in.as_ref().map(|log_in| &log_in.name),
         "build": tollhouse_console::build_id(),
     })
 }
@@ -84,6 +100,20 @@ async fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Repl
     check_page(call)?;
     let sent: SignIn = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
+    if let SignIn::Provider(sent) = &sent {
+        let done = match provider::complete(admin, call, sent).await {
+            Ok(holder) => {
+                admin.failures.succeeded(call.peer.ip());
+                signed_in(sessions, &holder, call)
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let Some(line) = provider::end_line(admin, call) else { return done };
+        let line = value(&line)?;
+        return done
+            .map(|reply| reply.with(SET_COOKIE, line.clone()))
+            .map_err(|refusal| refusal.with(SET_COOKIE, line));
+    }
     let is_user = matches!(sent, SignIn::User { .. });
     if is_user && !admin.failures.may_try(call.peer.ip()) {
         return Err(too_many());
@@ -104,10 +134,15 @@ async fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Repl
         return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
     };
     admin.failures.succeeded(call.peer.ip());
+    signed_in(sessions, &found, call)
+}
+
+/// Begins a session, and returns its cookie and proof.
+fn signed_in(sessions: &Sessions, holder: &KeyHolder<'_>, call: &Call) -> Result<Reply, Reply> {
     let SignedIn { line, proof } = sessions
-        .begin(&found, call, auth::now_s())
+        .begin(holder, call, auth::now_s())
         .map_err(|_| Reply::unavailable("no random numbers are available"))?;
-    let body = json!({ "name": found.name(), "proof": proof });
+    let body = json!({ "name": holder.name(), "proof": proof });
     Ok(Reply::json(StatusCode::OK, &body).with(SET_COOKIE, value(&line)?))
 }
 
@@ -125,10 +160,14 @@ async fn holder_of(admin: &Admin, sent: SignIn) -> Option<KeyHolder<'_>> {
             return configured.or_else(|| auth::person(options, &key).map(KeyHolder::Person));
         }
         SignIn::User { name, password } => (name, password),
+        // Completed by `provider`.
+        SignIn::Provider(_) => return None,
     };
     let part = admin.parts.registry.as_ref()?;
     let user = options.people.as_ref()?.state().user_named(&name).cloned();
     let dialect = Arc::clone(&part.dialect);
+    // Users of an identity provider have no password.
+    let user = user.filter(|user| !user.password.0.is_empty());
     let hash = user.as_ref().map(|user| user.password.clone());
     let _permit = PASSWORD_CHECKS.acquire().await.ok()?;
     let check = move || dialect.is_password(&password, hash.as_ref());
@@ -142,12 +181,14 @@ async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
         return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
     };
     let line = value(&sessions.end_line(call))?;
+    // Also for the audit, which sees the call after the session has ended.
+    let name = auth::holder_name(&admin.parts.options, call);
     let ended = match sessions.end(&admin.parts.options, call, auth::now_s()) {
         Some(id) => ended::keep(admin, &id).await,
         None => Ok(()),
     };
     let reply = match ended {
-        Ok(()) => Reply::json(StatusCode::OK, &json!({})),
+        Ok(()) => Reply::json(StatusCode::OK, &json!({ "name": name })),
         Err(error) => Reply::unavailable(format!(
             "the session has ended here, and the store did not take that ({error}): a copy of the cookie may count at \
              other gateways, and here after a restart; change the key to be sure"

@@ -22,6 +22,7 @@ mod console;
 mod documents;
 mod encryption;
 mod listing;
+mod log_ins;
 mod objects;
 mod patches;
 mod people;

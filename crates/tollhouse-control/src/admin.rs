@@ -22,6 +22,7 @@ use crate::console::shenyu;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
+use crate::log_in;
 use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
 use crate::shenyu_admin;
@@ -100,6 +101,7 @@ pub async fn start(
     let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
     let secret = session_secret(&parts.keyring, &parts.options.mode)?;
     parts.options.sessions = Some(Sessions::new(&secret, encryption));
+    parts.options.log_in = log_in::from_bootstrap(&cx.bootstrap)?.map(Arc::new);
     let api = AdminApi::new(parts);
     let listener = listeners::bind(address, predecessor)
         .await

@@ -20,6 +20,7 @@ pub mod feed;
 pub mod findings;
 mod identity;
 mod introspection;
+mod log_in;
 mod metrics;
 mod outages;
 pub mod plugins;

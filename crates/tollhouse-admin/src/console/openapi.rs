@@ -11,10 +11,17 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 43] = [
+const OPERATIONS: [Operation; 44] = [
     ("/console/v1/login", "get", "console_who", "Identity and role of the caller", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Sign in with a key; sets a cookie", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "Sign out", &[]),
+    (
+        "/console/v1/login/openid",
+        "post",
+        "console_log_in",
+        "Begin a log-in at the identity provider; returns its address, and sets a cookie",
+        &[],
+    ),
     ("/console/v1/overview", "get", "console_overview", "The gateway at a glance", &[]),
     (
         "/console/v1/live",

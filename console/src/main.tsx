@@ -12,6 +12,8 @@ import { setNonce } from 'get-nonce'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { ApiError } from './api/client'
+// Before the routes, which read the address.
+import './api/openid'
 import { Gate } from './ui/gate'
 import { applyDensity } from './ui/layout'
 import { theme } from './ui/theme'

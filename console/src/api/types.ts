@@ -6,6 +6,8 @@ export interface Who {
   role: 'admin' | 'operator' | 'viewer' | null
   mode: 'store' | 'file' | 'away' | 'documents' | null
   reason: string | null
+  /** Name of the identity provider at which people may log in. */
+  openid: string | null
   build: string
 }
 

@@ -1,8 +1,9 @@
 /** Signing in: before the page, and over it where a session ends. */
-import { Alert, Button, Group, Modal, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core'
+import { Alert, Button, Divider, Group, Modal, Paper, PasswordInput, Stack, Text, Title } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import { json, whenSignedOut } from '../api/client'
+import { completed, logIn } from '../api/openid'
 import { keepProof, shareProof } from '../api/proof'
 import { SessionProvider, useWhoQuery } from '../api/session'
 import type { SignedIn } from '../api/types'
@@ -63,7 +64,27 @@ function SignInForm() {
   const field = useRef<HTMLInputElement>(null)
   const [key, setKey] = useState('')
   const [error, setError] = useState<unknown>()
+  const provider = useWhoQuery().data?.openid
   const [isBusy, setBusy] = useState(false)
+  const [isAway, setAway] = useState(completed() !== undefined)
+  useEffect(() => {
+    completed()
+      ?.then(({ proof }) => {
+        keepProof(proof)
+        return client.invalidateQueries()
+      })
+      .catch(setError)
+      .finally(() => setAway(false))
+  }, [client])
+  const leave = async () => {
+    setAway(true)
+    try {
+      await logIn()
+    } catch (refused) {
+      setError(refused)
+      setAway(false)
+    }
+  }
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
@@ -96,6 +117,12 @@ function SignInForm() {
           visibilityToggleButtonProps={{ 'aria-label': words.showKey, tabIndex: 0 }}
         />
         <Button type="submit" loading={isBusy}>{words.signIn}</Button>
+        {provider && (
+          <>
+            <Divider label={words.or} />
+            <Button variant="default" loading={isAway} onClick={() => void leave()}>{words.logInWith(provider)}</Button>
+          </>
+        )}
       </Stack>
     </form>
   )

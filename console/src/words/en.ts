@@ -43,6 +43,8 @@ export const en = {
   key: 'Key',
   showKey: 'Show the key',
   signIn: 'Sign in',
+  logInWith: (name: string) => `Log in with ${name}`,
+  or: 'or',
   signOut: 'Sign out',
   signedInAs: (name: string, role: string) => `${name} (${role})`,
   theme: 'Theme',

@@ -31,6 +31,8 @@ export const zh: Words = {
   key: '密钥',
   showKey: '显示密钥',
   signIn: '登录',
+  logInWith: (name) => `使用 ${name} 登录`,
+  or: '或',
   signOut: '退出登录',
   signedInAs: (name, role) => `${name}（${role}）`,
   theme: '主题',

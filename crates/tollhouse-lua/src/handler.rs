@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlua::{Function, Value};
+use mlua::{Function, MultiValue, Value};
 use tollhouse_plugin::answer::AnswerBody;
 use tollhouse_plugin::handler::{Handler, SharedHandler};
 use tollhouse_plugin::{
@@ -11,15 +11,16 @@ use tollhouse_plugin::{
     UpstreamRef,
 };
 
-use crate::access::{InLog, InResponse};
+use crate::access::{InLog, InRequest, InResponse};
 use crate::body::{LuaBody, NoBody};
+use crate::direct::DirectFunction;
 use crate::drive::Running;
 use crate::failure::{Failure, failure_of};
 use crate::json::from_lua;
 use crate::program::Program;
 use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
-use crate::state::Core;
+use crate::state::{Core, DirectOutcome};
 use crate::world::World;
 
 /// `ngx.OK` and `ngx.DECLINED`: the phase ends, and the request goes on.
@@ -66,6 +67,11 @@ impl ScriptHandler {
     ) -> Result<Option<(Running, Progress)>, Failure> {
         let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
+        if let Some(functions) = loaded.direct(name)
+            && let Some(begun) = self.begin_directly(&core, cx, phase, functions)
+        {
+            return begun;
+        }
         let Some(function) = loaded.bound(name) else { return Ok(None) };
         let request = match cx.shared::<RequestSlot>() {
             Some(slot) => Rc::clone(&slot.request),
@@ -80,6 +86,35 @@ impl ScriptHandler {
         let running = Running { core, thread, request, program: Arc::clone(&self.program) };
         let progress = running.start(cx, phase, function)?;
         Ok(Some((running, progress)))
+    }
+
+    /// Runs functions that are called directly. A request of which they leave nothing has no state.
+    fn begin_directly(
+        &self,
+        core: &Rc<Core>,
+        cx: &mut RequestContext<'_>,
+        phase: &'static str,
+        functions: &[DirectFunction],
+    ) -> Option<Result<Option<(Running, Progress)>, Failure>> {
+        let known = cx.shared::<RequestSlot>().map(|slot| Rc::clone(&slot.request));
+        let mut access = InRequest { cx, phase };
+        let called = core.call_directly(functions, &mut access, known.as_ref(), &self.program)?;
+        let called = match called {
+            Ok(DirectOutcome { outcome: None, request: None }) => return Some(Ok(None)),
+            Ok(called) => called,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let outcome = called.outcome.unwrap_or_else(|| Outcome::Returned(MultiValue::new()));
+        let request = match called.request.map_or_else(|| core.new_request(), Ok) {
+            Ok(request) => request,
+            Err(failure) => return Some(Err(failure)),
+        };
+        if known.is_none() {
+            cx.share(RequestSlot { core: Rc::clone(core), request: Rc::clone(&request) });
+        }
+        let program = Arc::clone(&self.program);
+        let running = Running { core: Rc::clone(core), thread: None, request, program };
+        Some(Ok(Some((running, Progress::Ended(outcome)))))
     }
 
     fn request_phase<'a>(

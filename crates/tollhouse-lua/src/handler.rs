@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mlua::{Function, MultiValue, Value};
 use tollhouse_plugin::answer::AnswerBody;
 use tollhouse_plugin::handler::{Handler, SharedHandler};
+use tollhouse_plugin::user::ExternalUser;
 use tollhouse_plugin::{
     Answer, Effect, Flow, LogContext, Phases, RefusalKind, RequestContext, ResponseContext, Step,
     UpstreamRef,
@@ -128,13 +129,13 @@ impl ScriptHandler {
             Err(failure) => return self.failed(&failure).borrowed().into(),
         };
         match progress {
-            Progress::Ended(outcome) => match self.flow(&running, outcome) {
+            Progress::Ended(outcome) => match self.flow(cx, &running, outcome) {
                 Flow::Continue => Step::Continue,
                 Flow::Answer(answer) => answer.borrowed().into(),
             },
             Progress::Waits(wait) => Step::wait(async move {
                 match running.finish(cx, phase, wait).await {
-                    Ok(outcome) => match self.flow(&running, outcome) {
+                    Ok(outcome) => match self.flow(cx, &running, outcome) {
                         Flow::Continue => Flow::Continue,
                         Flow::Answer(answer) => answer.borrowed().into(),
                     },
@@ -151,20 +152,72 @@ impl ScriptHandler {
         Answer::status(500).refused(RefusalKind::PluginFailed).by(plugin)
     }
 
-    fn flow(&self, running: &Running, outcome: Outcome) -> Flow<'static> {
-        match answer_of(running, outcome) {
-            Ok(None) => Flow::Continue,
-            Ok(Some(answer)) => answer.into(),
+    fn flow(
+        &self,
+        cx: &mut RequestContext<'_>,
+        running: &Running,
+        outcome: Outcome,
+    ) -> Flow<'static> {
+        let ending = self.note_user(cx, running).and_then(|()| ending(running, outcome));
+        match ending {
+            Ok(Ending::GoesOn) => Flow::Continue,
+            Ok(Ending::Said(answer)) => {
+                let answer = after_earlier(cx, answer);
+                cx.edits().answer = Some(Box::new(answer));
+                Flow::Continue
+            }
+            Ok(Ending::Answers(answer)) => after_earlier(cx, answer).into(),
             Err(failure) => self.failed(&failure).into(),
         }
     }
+
+    /// Shares the external user that a function has set, for the plugins after it.
+    fn note_user(&self, cx: &mut RequestContext<'_>, running: &Running) -> Result<(), Failure> {
+        if !self.program.may_set_user {
+            return Ok(());
+        }
+        let user = running.request.ctx.raw_get::<Value>("external_user");
+        match user.map_err(|error| failure_of(&error))? {
+            Value::Nil | Value::Boolean(false) => {}
+            user => {
+                let user = from_lua(&running.core.marks, &user, 0).map_err(Failure::Error)?;
+                cx.share(ExternalUser(user));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Returns the answer of a phase that has ended; `None` if the request goes on.
-fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'static>>, Failure> {
+/// Ending of a phase of a program.
+enum Ending {
+    GoesOn,
+    /// The functions have printed a body and said nothing about the request, which passes the other
+    /// plugins before it gets the answer.
+    Said(Answer<'static>),
+    Answers(Answer<'static>),
+}
+
+/// Adds the headers of an earlier answer that waits for the end of the request phases. Its body is in
+/// the new one.
+fn after_earlier(cx: &mut RequestContext<'_>, mut answer: Answer<'static>) -> Answer<'static> {
+    if let Some(earlier) = cx.edits().answer.take() {
+        let own = std::mem::replace(&mut answer.headers, earlier.headers);
+        for (name, _) in &own {
+            answer.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        answer.headers.extend(own);
+    }
+    answer
+}
+
+/// Returns the ending of a phase.
+fn ending(running: &Running, outcome: Outcome) -> Result<Ending, Failure> {
     let mut prepared = running.request.answer.borrow_mut();
+    let mut says_only = false;
     let code = match outcome {
-        Outcome::Returned(values) if values.is_empty() && !prepared.has_body => return Ok(None),
+        Outcome::Returned(values) if values.is_empty() && !prepared.has_body => {
+            return Ok(Ending::GoesOn);
+        }
         Outcome::Returned(values) => {
             let mut values = values.into_iter();
             let (code, body) = (values.next().unwrap_or(Value::Nil), values.next());
@@ -175,16 +228,19 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
                 _ => None,
             };
             let texts = [Some(code).filter(|_| number.is_none()), body];
+            says_only = number.is_none() && !texts.iter().flatten().any(is_set);
             for text in texts.into_iter().flatten().filter(is_set) {
                 append(running, &text, &mut prepared.body)?;
                 prepared.has_body = true;
             }
             if number.is_none() && !prepared.has_body {
-                return Ok(None);
+                return Ok(Ending::GoesOn);
             }
             number.inspect(|number| prepared.status = u16::try_from(*number).ok()).unwrap_or(200)
         }
-        Outcome::Exited(code) if GOES_ON.contains(&code) && !prepared.has_body => return Ok(None),
+        Outcome::Exited(code) if GOES_ON.contains(&code) && !prepared.has_body => {
+            return Ok(Ending::GoesOn);
+        }
         Outcome::Exited(code) => code,
     };
     let said = u16::try_from(code).ok().filter(|code| (100..=999).contains(code));
@@ -205,6 +261,10 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
             answer = answer.with_header(change.name.clone(), value);
         }
     }
+    if says_only {
+        answer.body = AnswerBody::Text(prepared.body.clone().into());
+        return Ok(Ending::Said(answer));
+    }
     if prepared.has_body {
         answer.body = AnswerBody::Text(std::mem::take(&mut prepared.body).into());
     } else if status < 300 {
@@ -213,7 +273,7 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
     if status >= 400 {
         answer = answer.refused(RefusalKind::DeniedByRule);
     }
-    Ok(Some(answer))
+    Ok(Ending::Answers(answer))
 }
 
 /// Appends a value that a function has returned as a body: a text, or a table as JSON.
@@ -361,11 +421,12 @@ impl Preceded {
         let before = &self.before;
         let begun = match before.begin(cx, phase, "access") {
             Ok(Some((running, progress))) => match progress {
-                Progress::Ended(Outcome::Returned(_)) => None,
-                Progress::Ended(outcome) => match before.flow(&running, outcome) {
-                    Flow::Continue => None,
-                    Flow::Answer(answer) => return answer.borrowed().into(),
-                },
+                Progress::Ended(outcome) => {
+                    match before.flow(cx, &running, outcome.without_values()) {
+                        Flow::Continue => None,
+                        Flow::Answer(answer) => return answer.borrowed().into(),
+                    }
+                }
                 Progress::Waits(wait) => Some((running, wait)),
             },
             Ok(None) => None,
@@ -374,8 +435,7 @@ impl Preceded {
         let Some((running, wait)) = begun else { return next(&*self.inner, cx) };
         Step::wait(async move {
             match running.finish(cx, phase, wait).await {
-                Ok(Outcome::Returned(_)) => {}
-                Ok(outcome) => match before.flow(&running, outcome) {
+                Ok(outcome) => match before.flow(cx, &running, outcome.without_values()) {
                     Flow::Continue => {}
                     Flow::Answer(answer) => return answer.borrowed().into(),
                 },

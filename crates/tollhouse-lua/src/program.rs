@@ -65,6 +65,8 @@ pub(crate) struct Program {
     pub(crate) is_direct: bool,
     /// Whether functions may change the answer before it exists.
     pub(crate) may_note: bool,
+    /// Whether functions may set the external user of the request.
+    pub(crate) may_set_user: bool,
 }
 
 /// Functions of a program on one core.
@@ -87,11 +89,12 @@ impl Program {
             Code::Chunks(_) | Code::Script(_) | Code::Module(_) => true,
         };
         let (may_wait, may_note) = (any(may_wait), any(may_reach_gateway));
+        let may_set_user = any(|text| text.contains("external_user"));
         let is_direct = match &code {
             Code::Functions { texts, .. } => texts.iter().all(|text| is_direct(text)),
             _ => false,
         };
-        Self { id, plugin, code, conf, metadata: None, may_wait, is_direct, may_note }
+        Self { id, plugin, code, conf, metadata: None, may_wait, is_direct, may_note, may_set_user }
     }
 
     /// Runs the texts on a core and returns their functions.

@@ -40,6 +40,7 @@ pub(super) fn add(host: &Host) -> Result<()> {
             "matched_route" => with(|access| access.matched(MatchedObject::Route)),
             "matched_service" => with(|access| access.matched(MatchedObject::Service)),
             "consumer" => with(|access| access.consumer()),
+            fact @ ("external_user" | "jwt_auth_payload") => with(|access| access.fact(fact)),
             "route_id" | "conf_id" => return text(variable("route_id")),
             "service_id" => return text(variable("service_id")),
             "consumer_name" => return text(variable("consumer_name")),

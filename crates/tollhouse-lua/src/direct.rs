@@ -135,8 +135,14 @@ impl Calls {
             ffi::lua_rawgeti_(coroutine, PLACES_AT, function.place);
             ffi::lua_rawgeti_(coroutine, PLACES_AT, function.place + 1);
             ffi::lua_pushvalue(coroutine, CTX_AT);
-            let status = ffi::lua_pcall(coroutine, 2, 2, 0);
+            let status = ffi::lua_pcall(coroutine, 2, ffi::LUA_MULTRET, 0);
             if status == ffi::LUA_OK {
+                // Most functions return nothing.
+                if ffi::lua_gettop(coroutine) == CTX_AT {
+                    self.is_busy.set(false);
+                    return Some(Called::Nothing);
+                }
+                ffi::lua_settop(coroutine, CTX_AT + 2);
                 let is_nil = |at| ffi::lua_type(coroutine, at) == ffi::LUA_TNIL;
                 if is_nil(CTX_AT + 1) && is_nil(CTX_AT + 2) {
                     ffi::lua_settop(coroutine, CTX_AT);
@@ -214,10 +220,10 @@ unsafe extern "C-unwind" fn index(state: *mut lua_State) -> c_int {
     // on the stack. The name is read only while it is on the stack. The text is copied before anything
     // else can run.
     unsafe {
-        if ffi::lua_type(state, 2) == ffi::LUA_TSTRING {
+        let mut bytes = 0;
+        let name = ffi::lua_tolstring(state, 2, &raw mut bytes);
+        if !name.is_null() {
             let shared: *const Shared = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast();
-            let mut bytes = 0;
-            let name = ffi::lua_tolstring(state, 2, &raw mut bytes);
             let name = std::slice::from_raw_parts(name.cast::<u8>(), bytes);
             if let Some(text) = read(&*shared, name) {
                 ffi::lua_pushlstring_(state, (*text).as_ptr().cast(), text.len());

@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) modules: Table,
     own_modules: RefCell<HashMap<String, Option<Value>>>,
     loaded: RefCell<LoadedPrograms>,
+    /// Functions of the program that ran last, with its number.
+    last_loaded: RefCell<Option<(u64, Rc<Loaded>)>>,
     next_request: Cell<u64>,
     requests: RefCell<HashMap<u64, std::rc::Weak<RequestState>>>,
 }
@@ -266,7 +268,13 @@ impl Core {
     /// # Errors
     /// If the program fails while it is loaded.
     pub(crate) fn loaded(&self, program: &Arc<Program>) -> Result<Rc<Loaded>, Failure> {
+        if let Some((id, loaded)) = &*self.last_loaded.borrow()
+            && *id == program.id
+        {
+            return Ok(Rc::clone(loaded));
+        }
         if let Some((_, loaded)) = self.loaded.borrow().get(&program.id) {
+            *self.last_loaded.borrow_mut() = Some((program.id, Rc::clone(loaded)));
             return Ok(Rc::clone(loaded));
         }
         let loaded = Rc::new(program.load(self)?);
@@ -385,7 +393,9 @@ impl<'s> Running<'s> {
         program: Option<&Arc<Program>>,
     ) -> Self {
         shared.exit.set(None);
-        *shared.wait.borrow_mut() = None;
+        if shared.wait.borrow().is_some() {
+            *shared.wait.borrow_mut() = None;
+        }
         let request = shared.request.replace(request.map(Rc::clone));
         let program = shared.program.replace(program.map(Arc::clone));
         let makes_request = shared.makes_request.replace(false);

@@ -104,6 +104,7 @@ impl Core {
             idle_requests: RefCell::default(),
             own_modules: RefCell::default(),
             loaded: RefCell::default(),
+            last_loaded: RefCell::default(),
             next_request: Cell::new(1),
             requests: RefCell::default(),
             lua,

@@ -32,7 +32,7 @@ const HARMLESS_HEADERS: [&str; 17] = [
 pub(crate) struct KnownVariable {
     pub(crate) variable: Variable,
     /// Whether a script that reads it may tell users apart.
-    pub(crate) tells_users_apart: bool,
+    pub(crate) distinguishes_users: bool,
 }
 
 /// Variables by name.
@@ -48,8 +48,8 @@ impl KnownNames {
             EntryRef::Vacant(_) if is_full => None,
             EntryRef::Vacant(entry) => {
                 let variable = Variable::parse(std::str::from_utf8(name).ok()?);
-                let tells_users_apart = tells_users_apart(&variable);
-                Some(entry.insert(KnownVariable { variable, tells_users_apart }))
+                let distinguishes_users = distinguishes_users(&variable);
+                Some(entry.insert(KnownVariable { variable, distinguishes_users }))
             }
         }
     }
@@ -57,7 +57,7 @@ impl KnownNames {
 
 /// Whether a script that reads a variable may tell users apart, so that answers are not stored for
 /// others.
-pub(crate) fn tells_users_apart(variable: &Variable) -> bool {
+pub(crate) fn distinguishes_users(variable: &Variable) -> bool {
     match variable {
         Variable::Header(name) => !is_harmless(name),
         Variable::Cookie(_) => true,

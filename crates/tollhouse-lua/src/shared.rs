@@ -91,7 +91,7 @@ impl Shared {
         let mut names = self.names.borrow_mut();
         let known = names.get(name)?;
         CURRENT.with(|access| {
-            if known.tells_users_apart {
+            if known.distinguishes_users {
                 access.note_nameless();
             }
             let value = access.variable(&known.variable)?;

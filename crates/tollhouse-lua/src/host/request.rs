@@ -11,7 +11,7 @@ use super::builder::{Host, error, request_of, with};
 use super::runtime::{GETTERS, registered};
 use crate::direct::variable_index;
 use crate::json::to_lua;
-use crate::known::{is_harmless, tells_users_apart};
+use crate::known::{distinguishes_users, is_harmless};
 use crate::progress::Wait;
 use crate::shared::Shared;
 
@@ -128,7 +128,7 @@ fn variables(host: &Host) -> Result<()> {
 /// Returns the value of a variable: of the request, set by a script, or registered by one.
 fn variable(lua: &mlua::Lua, shared: &Shared, name: &str) -> Result<Value> {
     let variable = Variable::parse(name);
-    if tells_users_apart(&variable) {
+    if distinguishes_users(&variable) {
         with(|access| access.note_nameless());
     }
     let text = with(|access| access.variable(&variable).map(|value| shared.text(lua, &value)));

@@ -103,7 +103,7 @@ pub(crate) enum Strategy {
     NodeQuantifier,
 }
 
-/// What the cost of a query depends on besides its text.
+/// Terms of a calculation besides the text of the query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'t> {
     pub strategy: Strategy,
@@ -190,7 +190,7 @@ struct Place<'p> {
     of_type: Option<&'p str>,
     /// Paths of weights that are open here.
     open: &'p [usize],
-    /// How many times the set is resolved.
+    /// Number of times that the set is resolved.
     times: f64,
 }
 

@@ -21,10 +21,11 @@
 //! that 51 counts as 52. `score_factor` multiplies the cost. Answers have it in
 //! `X-Graphql-Query-Cost`. A query above `max_cost` is counted before it is refused.
 //!
-//! The weights are in `cost_decorations`; in APISIX they are objects below a service. They need the
-//! schema of the service, which the gateway asks for at `introspection_endpoint` with the first
-//! request, and keeps until the plugin's conf changes. A failure is kept for ten seconds. The body is
-//! at most 1 MiB long, in JSON or as `application/graphql`.
+//! The weights are in `cost_decorations`. The decorations of services, which the Admin API keeps, are
+//! not read. Weights need the schema of the service, which the gateway asks for at
+//! `introspection_endpoint` with the first request, and keeps until the conf of the plugin changes. A
+//! failure is kept for ten seconds. The body is at most 1 MiB long, in JSON or as
+//! `application/graphql`.
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::response::Source;
+use tollhouse_plugin::user::{ExternalUser, TokenPayload};
 use tollhouse_plugin::{
     Identity, LogContext, Moment, RequestContext, RequestEdits, ResponseContext,
 };
@@ -54,6 +55,10 @@ pub(crate) trait Access {
     }
     /// Name, group and labels of the consumer.
     fn consumer(&self) -> Option<serde_json::Value> {
+        None
+    }
+    /// Fact that a plugin has shared, by the name that it has in the context of scripts.
+    fn fact(&mut self, _name: &str) -> Option<serde_json::Value> {
         None
     }
     fn note_identity(&mut self, _name: &[u8], _grant: &[u8]) {}
@@ -148,6 +153,14 @@ impl Access for InRequest<'_, '_> {
         }))
     }
 
+    fn fact(&mut self, name: &str) -> Option<serde_json::Value> {
+        match name {
+            "external_user" => self.cx.shared().map(|ExternalUser(user)| user.clone()),
+            "jwt_auth_payload" => self.cx.shared().map(|TokenPayload(it)| it.clone().into()),
+            _ => None,
+        }
+    }
+
     fn note_identity(&mut self, name: &[u8], grant: &[u8]) {
         self.cx.note_identity(Identity { by: IDENTITY_SOURCE, name, grant });
         let identities = &mut self.cx.edits().identities;
@@ -186,6 +199,14 @@ impl Access for InResponse<'_, '_> {
 
     fn now(&self) -> Option<Moment> {
         Some(self.0.now())
+    }
+
+    fn fact(&mut self, name: &str) -> Option<serde_json::Value> {
+        match name {
+            "external_user" => self.0.shared().map(|ExternalUser(user)| user.clone()),
+            "jwt_auth_payload" => self.0.shared().map(|TokenPayload(it)| it.clone().into()),
+            _ => None,
+        }
     }
 
     fn answer(&mut self) -> Option<&mut dyn AnswerAccess> {

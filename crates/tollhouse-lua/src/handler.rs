@@ -3,23 +3,25 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlua::{Function, Value};
+use mlua::{Function, MultiValue, Value};
 use tollhouse_plugin::answer::AnswerBody;
 use tollhouse_plugin::handler::{Handler, SharedHandler};
+use tollhouse_plugin::user::ExternalUser;
 use tollhouse_plugin::{
     Answer, Effect, Flow, LogContext, Phases, RefusalKind, RequestContext, ResponseContext, Step,
     UpstreamRef,
 };
 
-use crate::access::{InLog, InResponse};
+use crate::access::{InLog, InRequest, InResponse};
 use crate::body::{LuaBody, NoBody};
+use crate::direct::DirectFunction;
 use crate::drive::Running;
 use crate::failure::{Failure, failure_of};
 use crate::json::from_lua;
 use crate::program::Program;
 use crate::progress::{Outcome, Progress};
 use crate::request::RequestState;
-use crate::state::Core;
+use crate::state::{Core, DirectOutcome};
 use crate::world::World;
 
 /// `ngx.OK` and `ngx.DECLINED`: the phase ends, and the request goes on.
@@ -66,6 +68,11 @@ impl ScriptHandler {
     ) -> Result<Option<(Running, Progress)>, Failure> {
         let core = Core::for_thread(&self.world)?;
         let loaded = core.loaded(&self.program)?;
+        if let Some(functions) = loaded.direct(name)
+            && let Some(begun) = self.begin_directly(&core, cx, phase, functions)
+        {
+            return begun;
+        }
         let Some(function) = loaded.bound(name) else { return Ok(None) };
         let request = match cx.shared::<RequestSlot>() {
             Some(slot) => Rc::clone(&slot.request),
@@ -82,6 +89,35 @@ impl ScriptHandler {
         Ok(Some((running, progress)))
     }
 
+    /// Runs functions that are called directly. A request of which they leave nothing has no state.
+    fn begin_directly(
+        &self,
+        core: &Rc<Core>,
+        cx: &mut RequestContext<'_>,
+        phase: &'static str,
+        functions: &[DirectFunction],
+    ) -> Option<Result<Option<(Running, Progress)>, Failure>> {
+        let known = cx.shared::<RequestSlot>().map(|slot| Rc::clone(&slot.request));
+        let mut access = InRequest { cx, phase };
+        let called = core.call_directly(functions, &mut access, known.as_ref(), &self.program)?;
+        let called = match called {
+            Ok(DirectOutcome { outcome: None, request: None }) => return Some(Ok(None)),
+            Ok(called) => called,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let outcome = called.outcome.unwrap_or_else(|| Outcome::Returned(MultiValue::new()));
+        let request = match called.request.map_or_else(|| core.new_request(), Ok) {
+            Ok(request) => request,
+            Err(failure) => return Some(Err(failure)),
+        };
+        if known.is_none() {
+            cx.share(RequestSlot { core: Rc::clone(core), request: Rc::clone(&request) });
+        }
+        let program = Arc::clone(&self.program);
+        let running = Running { core: Rc::clone(core), thread: None, request, program };
+        Some(Ok(Some((running, Progress::Ended(outcome)))))
+    }
+
     fn request_phase<'a>(
         &'a self,
         cx: &'a mut RequestContext<'_>,
@@ -93,13 +129,13 @@ impl ScriptHandler {
             Err(failure) => return self.failed(&failure).borrowed().into(),
         };
         match progress {
-            Progress::Ended(outcome) => match self.flow(&running, outcome) {
+            Progress::Ended(outcome) => match self.flow(cx, &running, outcome) {
                 Flow::Continue => Step::Continue,
                 Flow::Answer(answer) => answer.borrowed().into(),
             },
             Progress::Waits(wait) => Step::wait(async move {
                 match running.finish(cx, phase, wait).await {
-                    Ok(outcome) => match self.flow(&running, outcome) {
+                    Ok(outcome) => match self.flow(cx, &running, outcome) {
                         Flow::Continue => Flow::Continue,
                         Flow::Answer(answer) => answer.borrowed().into(),
                     },
@@ -116,20 +152,72 @@ impl ScriptHandler {
         Answer::status(500).refused(RefusalKind::PluginFailed).by(plugin)
     }
 
-    fn flow(&self, running: &Running, outcome: Outcome) -> Flow<'static> {
-        match answer_of(running, outcome) {
-            Ok(None) => Flow::Continue,
-            Ok(Some(answer)) => answer.into(),
+    fn flow(
+        &self,
+        cx: &mut RequestContext<'_>,
+        running: &Running,
+        outcome: Outcome,
+    ) -> Flow<'static> {
+        let ending = self.note_user(cx, running).and_then(|()| ending(running, outcome));
+        match ending {
+            Ok(Ending::GoesOn) => Flow::Continue,
+            Ok(Ending::Said(answer)) => {
+                let answer = after_earlier(cx, answer);
+                cx.edits().answer = Some(Box::new(answer));
+                Flow::Continue
+            }
+            Ok(Ending::Answers(answer)) => after_earlier(cx, answer).into(),
             Err(failure) => self.failed(&failure).into(),
         }
     }
+
+    /// Shares the external user that a function has set, for the plugins after it.
+    fn note_user(&self, cx: &mut RequestContext<'_>, running: &Running) -> Result<(), Failure> {
+        if !self.program.may_set_user {
+            return Ok(());
+        }
+        let user = running.request.ctx.raw_get::<Value>("external_user");
+        match user.map_err(|error| failure_of(&error))? {
+            Value::Nil | Value::Boolean(false) => {}
+            user => {
+                let user = from_lua(&running.core.marks, &user, 0).map_err(Failure::Error)?;
+                cx.share(ExternalUser(user));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Returns the answer of a phase that has ended; `None` if the request goes on.
-fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'static>>, Failure> {
+/// Ending of a phase of a program.
+enum Ending {
+    GoesOn,
+    /// The functions have printed a body and said nothing about the request, which passes the other
+    /// plugins before it gets the answer.
+    Said(Answer<'static>),
+    Answers(Answer<'static>),
+}
+
+/// Adds the headers of an earlier answer that waits for the end of the request phases. Its body is in
+/// the new one.
+fn after_earlier(cx: &mut RequestContext<'_>, mut answer: Answer<'static>) -> Answer<'static> {
+    if let Some(earlier) = cx.edits().answer.take() {
+        let own = std::mem::replace(&mut answer.headers, earlier.headers);
+        for (name, _) in &own {
+            answer.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        answer.headers.extend(own);
+    }
+    answer
+}
+
+/// Returns the ending of a phase.
+fn ending(running: &Running, outcome: Outcome) -> Result<Ending, Failure> {
     let mut prepared = running.request.answer.borrow_mut();
+    let mut says_only = false;
     let code = match outcome {
-        Outcome::Returned(values) if values.is_empty() && !prepared.has_body => return Ok(None),
+        Outcome::Returned(values) if values.is_empty() && !prepared.has_body => {
+            return Ok(Ending::GoesOn);
+        }
         Outcome::Returned(values) => {
             let mut values = values.into_iter();
             let (code, body) = (values.next().unwrap_or(Value::Nil), values.next());
@@ -140,16 +228,19 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
                 _ => None,
             };
             let texts = [Some(code).filter(|_| number.is_none()), body];
+            says_only = number.is_none() && !texts.iter().flatten().any(is_set);
             for text in texts.into_iter().flatten().filter(is_set) {
                 append(running, &text, &mut prepared.body)?;
                 prepared.has_body = true;
             }
             if number.is_none() && !prepared.has_body {
-                return Ok(None);
+                return Ok(Ending::GoesOn);
             }
             number.inspect(|number| prepared.status = u16::try_from(*number).ok()).unwrap_or(200)
         }
-        Outcome::Exited(code) if GOES_ON.contains(&code) && !prepared.has_body => return Ok(None),
+        Outcome::Exited(code) if GOES_ON.contains(&code) && !prepared.has_body => {
+            return Ok(Ending::GoesOn);
+        }
         Outcome::Exited(code) => code,
     };
     let said = u16::try_from(code).ok().filter(|code| (100..=999).contains(code));
@@ -170,6 +261,10 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
             answer = answer.with_header(change.name.clone(), value);
         }
     }
+    if says_only {
+        answer.body = AnswerBody::Text(prepared.body.clone().into());
+        return Ok(Ending::Said(answer));
+    }
     if prepared.has_body {
         answer.body = AnswerBody::Text(std::mem::take(&mut prepared.body).into());
     } else if status < 300 {
@@ -178,7 +273,7 @@ fn answer_of(running: &Running, outcome: Outcome) -> Result<Option<Answer<'stati
     if status >= 400 {
         answer = answer.refused(RefusalKind::DeniedByRule);
     }
-    Ok(Some(answer))
+    Ok(Ending::Answers(answer))
 }
 
 /// Appends a value that a function has returned as a body: a text, or a table as JSON.
@@ -326,11 +421,12 @@ impl Preceded {
         let before = &self.before;
         let begun = match before.begin(cx, phase, "access") {
             Ok(Some((running, progress))) => match progress {
-                Progress::Ended(Outcome::Returned(_)) => None,
-                Progress::Ended(outcome) => match before.flow(&running, outcome) {
-                    Flow::Continue => None,
-                    Flow::Answer(answer) => return answer.borrowed().into(),
-                },
+                Progress::Ended(outcome) => {
+                    match before.flow(cx, &running, outcome.without_values()) {
+                        Flow::Continue => None,
+                        Flow::Answer(answer) => return answer.borrowed().into(),
+                    }
+                }
                 Progress::Waits(wait) => Some((running, wait)),
             },
             Ok(None) => None,
@@ -339,8 +435,7 @@ impl Preceded {
         let Some((running, wait)) = begun else { return next(&*self.inner, cx) };
         Step::wait(async move {
             match running.finish(cx, phase, wait).await {
-                Ok(Outcome::Returned(_)) => {}
-                Ok(outcome) => match before.flow(&running, outcome) {
+                Ok(outcome) => match before.flow(cx, &running, outcome.without_values()) {
                     Flow::Continue => {}
                     Flow::Answer(answer) => return answer.borrowed().into(),
                 },

@@ -32,12 +32,14 @@ pub use crate::world::{HttpCall, HttpReply, Outside, RedisCall, RedisReply, Sett
 mod access;
 mod body;
 mod check;
+mod direct;
 mod drive;
 mod failure;
 mod folder;
 mod handler;
 mod host;
 mod json;
+mod known;
 mod limits;
 mod look;
 mod lua_pattern;

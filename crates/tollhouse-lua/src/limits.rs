@@ -34,7 +34,9 @@ pub(crate) struct LimitReached;
 
 /// Work of the current run, and of its phase.
 pub(crate) struct Budget {
-    started: Cell<Instant>,
+    /// Start of this run; unset until its time is checked for the first time, which is after at most
+    /// [`HOOK_INSTRUCTIONS`] instructions, because most runs end before.
+    started: Cell<Option<Instant>>,
     /// Processor time at the first measurement of this run.
     measured_from: Cell<Option<Duration>>,
     instructions: Cell<u64>,
@@ -49,7 +51,7 @@ pub(crate) struct RunBefore(bool);
 impl Budget {
     pub(crate) fn new() -> Self {
         Self {
-            started: Cell::new(Instant::now()),
+            started: Cell::new(None),
             measured_from: Cell::new(None),
             instructions: Cell::new(0),
             is_running: Cell::new(false),
@@ -64,7 +66,7 @@ impl Budget {
 
     /// Begins a run after a wait.
     pub(crate) fn begin_run(&self) {
-        self.started.set(Instant::now());
+        self.started.set(None);
         self.measured_from.set(None);
     }
 
@@ -92,7 +94,7 @@ impl Budget {
     /// because a hundred calls of an expensive one would otherwise run between two checks.
     #[inline]
     pub(crate) fn check(&self) {
-        if self.is_running.get() && self.started.get().elapsed() > UNMEASURED && self.is_late() {
+        if self.is_running.get() && self.is_measured() && self.is_late() {
             resume_unwind(Box::new(LimitReached));
         }
     }
@@ -104,10 +106,7 @@ impl Budget {
         self.instructions.set(total);
         // Between runs the functions of the gateway's own prelude are executed, such as the one that
         // makes the context of a request; nothing would catch the panic there.
-        let is_over = || {
-            total > INSTRUCTIONS_MAX
-                || (self.started.get().elapsed() > UNMEASURED && self.is_late())
-        };
+        let is_over = || total > INSTRUCTIONS_MAX || (self.is_measured() && self.is_late());
         if self.is_running.get() && is_over() {
             resume_unwind(Box::new(LimitReached));
         }
@@ -115,8 +114,19 @@ impl Budget {
 
     /// Leaves out of the run the time that a step with a lasting result took.
     pub(crate) fn exempt(&self, step: Duration) {
-        self.started.set(self.started.get() + step);
+        self.started.set(self.started.get().map(|started| started + step));
         self.measured_from.set(self.measured_from.get().map(|from| from + step));
+    }
+
+    /// Whether the run is so long that its processor time is measured.
+    fn is_measured(&self) -> bool {
+        match self.started.get() {
+            Some(started) => started.elapsed() > UNMEASURED,
+            None => {
+                self.started.set(Some(Instant::now()));
+                false
+            }
+        }
     }
 
     fn is_late(&self) -> bool {

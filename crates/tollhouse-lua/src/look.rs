@@ -85,15 +85,12 @@ fn defines_require(tokens: &[Token]) -> bool {
         .any(|three| ["local", "function", MODULE].iter().zip(three).all(|(word, it)| is(it, word)))
 }
 
-/// Names by which functions reach whatever waits, or ends a phase early.
-const WAITING: [&str; 13] = [
+/// Names by which functions reach whatever waits.
+const WAITING: [&str; 10] = [
     "sleep",
     "body",
     "post_args",
-    "require",
     "load",
-    "exit",
-    "redirect",
     "coroutine",
     "thread",
     "_G",
@@ -101,6 +98,9 @@ const WAITING: [&str; 13] = [
     "timer",
     "setmetatable",
 ];
+
+/// Names by which functions end a phase early.
+const ENDING: [&str; 2] = ["exit", "redirect"];
 
 /// Names by which functions reach the interface of the gateway beyond their context.
 const INTERFACE: [&str; 4] = ["ngx", "require", "load", "_G"];
@@ -113,7 +113,92 @@ pub(crate) fn may_reach_gateway(text: &str) -> bool {
 /// Whether a text may wait or end a phase early. A text that reaches such a function by a name that
 /// it makes at run time fails when it calls it.
 pub(crate) fn may_wait(text: &str) -> bool {
-    mentions(text, &WAITING)
+    mentions(text, &ENDING) || waits(text)
+}
+
+fn waits(text: &str) -> bool {
+    mentions(text, &WAITING) || requires_other_modules(text)
+}
+
+/// Whether the function of a text can be called directly: it does not wait, it uses nothing of its
+/// context but the variables, and no `pcall` goes on after it has ended its phase.
+pub(crate) fn is_direct(text: &str) -> bool {
+    let may_go_on = mentions(text, &["pcall"]) && mentions(text, &ENDING);
+    !waits(text) && !may_go_on && uses_only_variables(text)
+}
+
+/// Whether a text loads a module whose functions may wait, or one that it does not name.
+fn requires_other_modules(text: &str) -> bool {
+    let tokens = tokens(text);
+    let is_harmless = |at: usize| {
+        let module = literal_argument(&tokens, at + 1);
+        module.is_some_and(|module| HARMLESS_MODULES.contains(&module.as_str()))
+    };
+    let mentions = |token: &Token| match token {
+        Token::Name(name) | Token::Text(name) => name.contains(MODULE),
+        Token::Symbol(_) => false,
+    };
+    let is_call = |token: &Token| matches!(token, Token::Name(name) if name == MODULE);
+    let mut found = tokens.iter().enumerate().filter(|(_, token)| mentions(token));
+    found.any(|(at, token)| !is_call(token) || !is_harmless(at))
+}
+
+/// Modules of which a text may load any without a wait: their functions that wait have names of
+/// [`WAITING`].
+const HARMLESS_MODULES: [&str; 12] = [
+    "apisix.core",
+    "apisix.core.json",
+    "apisix.core.log",
+    "apisix.core.request",
+    "apisix.core.response",
+    "apisix.core.string",
+    "apisix.core.table",
+    "apisix.core.utils",
+    "bit",
+    "cjson",
+    "cjson.safe",
+    "ngx.re",
+];
+
+/// Whether the second parameter of the function that a text returns is used for nothing but its
+/// field `var`, so that all requests can share it.
+fn uses_only_variables(text: &str) -> bool {
+    let tokens = tokens(text);
+    if tokens.iter().any(|token| is_symbol(token, "...")) {
+        return false;
+    }
+    let Some(parameters) = returned_function(&tokens) else { return false };
+    let Some(ctx) = list_at(&tokens, parameters).into_iter().nth(1) else { return true };
+    // Behind the first parameter and a comma.
+    let declaration = parameters + 2;
+    let is_ctx = |token: &Token| matches!(token, Token::Name(name) if *name == ctx);
+    let uses = tokens.iter().enumerate().filter(|(at, it)| is_ctx(it) && *at != declaration);
+    uses.map(|(at, _)| &tokens[at + 1..]).all(|rest| match rest {
+        [dot, Token::Name(field), ..] => is_symbol(dot, ".") && field == "var",
+        _ => false,
+    })
+}
+
+fn is_symbol(token: &Token, symbol: &str) -> bool {
+    matches!(token, Token::Symbol(it) if it == symbol)
+}
+
+/// Returns the position of the parameters of the function after the `return` that ends a text.
+fn returned_function(tokens: &[Token]) -> Option<usize> {
+    let mut depth = 0_u32;
+    for (at, token) in tokens.iter().enumerate() {
+        let Token::Name(word) = token else { continue };
+        match word.as_str() {
+            "function" | "if" | "do" | "repeat" => depth += 1,
+            "end" | "until" => depth = depth.checked_sub(1)?,
+            "return" if depth == 0 => {
+                let [Token::Name(next), open, ..] = &tokens[at + 1..] else { return None };
+                return (next == "function" && is_symbol(open, "(")).then_some(at + 3);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn mentions(text: &str, words: &[&str]) -> bool {
@@ -429,12 +514,66 @@ mod tests {
     }
 
     #[test]
+    fn functions_that_use_only_variables_are_told_from_the_rest() {
+        for (text, expected) in [
+            ("return function() end", true),
+            ("return function(conf) return conf.a end", true),
+            ("return function(conf, ctx) if ctx.var.arg_a == 'b' then return 403 end end", true),
+            (
+                "local n = 0 return function(_, ctx) n = n + 1 ctx.var.x = n return ctx.var['y'] end",
+                true,
+            ),
+            ("return function(conf, ctx) local var = ctx.var return var.uri end", true),
+            (
+                "if a then f() end for i = 1, 2 do end repeat until c return function(a, b) end",
+                true,
+            ),
+            ("return function(conf, ctx) ctx.user = 1 end", false),
+            ("return function(conf, ctx) f(ctx) end", false),
+            ("return function(conf, ctx) local c = ctx return c.var.x end", false),
+            ("return function(conf, ctx) ctx['var'] = 1 end", false),
+            ("return function(conf, ctx) ctx.variable = 1 end", false),
+            ("return function(conf, ctx) return ctx end", false),
+            ("return function(...) local conf, ctx = ... end", false),
+            ("local function f(conf, ctx) ctx.a = 1 end return f", false),
+            ("local function f(a, b) return function(c, d) end end return f", false),
+            ("local t = {function(a, b) return function(a, b) end end} return t[1]", false),
+            ("return function(conf, ctx) end, 1", true),
+        ] {
+            assert_eq!(uses_only_variables(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn functions_that_end_their_phase_are_direct_without_pcall() {
+        for (text, expected) in [
+            ("return function(conf, ctx) ngx.exit(403) end", true),
+            ("return function() ngx.redirect('/') end", true),
+            ("return function() pcall(f) end", true),
+            ("return function() pcall(function() ngx.exit(403) end) end", false),
+            ("return function() ngx.sleep(1) end", false),
+            ("return function(conf, ctx) return ctx end", false),
+        ] {
+            assert_eq!(is_direct(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn texts_that_may_wait_are_told_from_the_rest() {
         for (text, expected) in [
             ("return function(conf, ctx) if ctx.var.arg_a then return 403 end end", false),
             ("return function() ngx.sleep(1) end", true),
             ("return function() ngx['sleep'](1) end", true),
-            ("local core = require('apisix.core') return function() end", true),
+            ("local core = require('apisix.core') return function() end", false),
+            ("local core = require 'apisix.core' return function() core.sleep(1) end", true),
+            (
+                "local core = require('apisix.core') return function() core.response.exit(1) end",
+                true,
+            ),
+            ("local http = require('resty.http') return function() end", true),
+            ("local load = require return function() load('resty.http') end", true),
+            ("return function() require('apisix.' .. 'core') end", true),
+            ("return function() local e = ngx['ex' .. 'it'] end", false),
             ("return function() ngx.exit(403) end", true),
             ("-- sleep\nreturn function() end", false),
         ] {

@@ -596,6 +596,12 @@ local function new_ctx()
     return setmetatable({}, ctx_meta)
 end
 
+-- Context of all requests, for functions of which the text shows that they only use its variables.
+local function variables_ctx()
+    return setmetatable({ var = vars }, { __newindex = function() error("attempt to change a shared context", 2) end,
+        __metatable = false })
+end
+
 -- Returns the function of a phase of one plugin: it takes the context, and runs the functions until one answers.
 local function bound(functions, takes_conf, conf)
     local first = functions[1]
@@ -616,4 +622,4 @@ local function pump(done)
     end
 end
 
-return { modules = modules, new_ctx = new_ctx, bound = bound, pump = pump }
+return { modules = modules, new_ctx = new_ctx, variables_ctx = variables_ctx, bound = bound, pump = pump }

@@ -373,7 +373,20 @@ end
 local function set_var(_, name, value) host.set_var(name, value) end
 local vars = setmetatable({}, { __index = host.var_index, __newindex = set_var, __metatable = false })
 frozen[vars] = true
+-- Path and host of the route that took the request, and the parameters of its path.
+local matched = setmetatable({}, { __index = function(_, name)
+    if name == "_path" then return host.var("matched_uri") end
+    if name == "_host" then return host.var("matched_host") end
+    if name == ":ext" then
+        local path, uri = host.var("matched_uri"), host.var("uri")
+        if path and uri and path:sub(-1) == "*" then return uri:sub(#path) end
+        return nil
+    end
+    if type(name) == "string" then return host.var("uri_param_" .. name) end
+end, __newindex = function() error("attempt to change ctx.curr_req_matched", 2) end, __metatable = false })
+frozen[matched] = true
 ctx_meta.__index = setmetatable({ var = vars }, { __index = function(_, name)
+    if name == "curr_req_matched" then return host.var("matched_uri") and matched or nil end
     if type(name) == "string" then return host.ctx_field(name) end
 end })
 -- Like `ctx.var`, but names of arguments are in any case, as in nginx.

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mlua::{Function, Table, Value};
 use tollhouse_plugin::{FunctionPhase, Phases};
 
+use crate::direct::DirectFunction;
 use crate::failure::{Failure, failure_of};
 use crate::json::to_lua;
-use crate::look::{may_reach_gateway, may_wait};
+use crate::look::{is_direct, may_reach_gateway, may_wait};
 use crate::state::Core;
 
 /// Phases by their names in modules.
@@ -59,8 +60,13 @@ pub(crate) struct Program {
     pub(crate) metadata: Option<serde_json::Value>,
     /// Whether functions need a coroutine, because they may wait.
     pub(crate) may_wait: bool,
+    /// Whether functions use nothing of their context but its variables, and do not wait, so that they
+    /// are called directly.
+    pub(crate) is_direct: bool,
     /// Whether functions may change the answer before it exists.
     pub(crate) may_note: bool,
+    /// Whether functions may set the external user of the request.
+    pub(crate) may_set_user: bool,
 }
 
 /// Functions of a program on one core.
@@ -69,6 +75,8 @@ pub(crate) struct Loaded {
     functions: Vec<(&'static str, Vec<Function>)>,
     /// Functions that take the context and run all functions of a phase.
     bound: Vec<(&'static str, Function)>,
+    /// Functions of the phase, if they are called directly.
+    direct: Option<(&'static str, Vec<DirectFunction>)>,
 }
 
 impl Program {
@@ -81,7 +89,12 @@ impl Program {
             Code::Chunks(_) | Code::Script(_) | Code::Module(_) => true,
         };
         let (may_wait, may_note) = (any(may_wait), any(may_reach_gateway));
-        Self { id, plugin, code, conf, metadata: None, may_wait, may_note }
+        let may_set_user = any(|text| text.contains("external_user"));
+        let is_direct = match &code {
+            Code::Functions { texts, .. } => texts.iter().all(|text| is_direct(text)),
+            _ => false,
+        };
+        Self { id, plugin, code, conf, metadata: None, may_wait, is_direct, may_note, may_set_user }
     }
 
     /// Runs the texts on a core and returns their functions.
@@ -116,7 +129,20 @@ impl Program {
             }
         }
         let bound = self.bind(core, &functions).map_err(|error| failure_of(&error))?;
-        Ok(Loaded { functions, bound })
+        let direct = self.prepare(core, &functions).map_err(|error| failure_of(&error))?;
+        Ok(Loaded { functions, bound, direct })
+    }
+
+    /// Prepares the functions of the phase for direct calls.
+    fn prepare(
+        &self,
+        core: &Core,
+        functions: &[(&'static str, Vec<Function>)],
+    ) -> mlua::Result<Option<(&'static str, Vec<DirectFunction>)>> {
+        let (true, [(phase, each)]) = (self.is_direct, functions) else { return Ok(None) };
+        let conf = to_lua(&core.lua, &core.marks, &self.conf)?;
+        let each = each.iter().map(|function| core.calls.prepare(function, &conf));
+        Ok(Some((phase, each.collect::<mlua::Result<_>>()?)))
     }
 
     /// Binds the functions of each phase to the conf.
@@ -188,6 +214,13 @@ impl Loaded {
     #[inline]
     pub(crate) fn bound(&self, phase: &str) -> Option<&Function> {
         self.bound.iter().find(|(name, _)| *name == phase).map(|(_, function)| function)
+    }
+
+    /// Returns the functions of a phase that are called directly; `None` if they are not.
+    #[inline]
+    pub(crate) fn direct(&self, phase: &str) -> Option<&[DirectFunction]> {
+        let (_, each) = self.direct.as_ref().filter(|(name, _)| *name == phase)?;
+        Some(each)
     }
 
     /// Returns the functions of a phase, in order.

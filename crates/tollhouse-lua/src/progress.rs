@@ -14,6 +14,16 @@ pub(crate) enum Outcome {
     Exited(i64),
 }
 
+impl Outcome {
+    /// Drops the values of a function whose values say nothing.
+    pub(crate) fn without_values(self) -> Self {
+        match self {
+            Self::Returned(_) => Self::Returned(MultiValue::new()),
+            exited @ Self::Exited(_) => exited,
+        }
+    }
+}
+
 /// Work that a script waits for.
 pub(crate) enum Wait {
     Sleep(Duration),

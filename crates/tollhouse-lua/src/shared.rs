@@ -4,6 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use crate::access::CURRENT;
+use crate::failure::Failure;
+use crate::known::KnownNames;
 use crate::limits::Budget;
 use crate::program::Program;
 use crate::progress::Wait;
@@ -21,8 +24,13 @@ pub(crate) struct Shared {
     pub(crate) wait: RefCell<Option<Wait>>,
     pub(crate) exit: Cell<Option<i64>>,
     pub(crate) request: RefCell<Option<Rc<RequestState>>>,
+    /// Whether the run has a request whose state is made on first use.
+    pub(crate) makes_request: Cell<bool>,
     pub(crate) program: RefCell<Option<Arc<Program>>>,
     pub(crate) timers: Cell<usize>,
+    names: RefCell<KnownNames>,
+    /// Text of the variable that was read last.
+    text: RefCell<Vec<u8>>,
     core: RefCell<Weak<Core>>,
 }
 
@@ -35,8 +43,11 @@ impl Shared {
             wait: RefCell::default(),
             exit: Cell::new(None),
             request: RefCell::default(),
+            makes_request: Cell::new(false),
             program: RefCell::default(),
             timers: Cell::new(0),
+            names: RefCell::default(),
+            text: RefCell::default(),
             core: RefCell::default(),
         }
     }
@@ -54,6 +65,44 @@ impl Shared {
         let text = lua.create_string(bytes);
         lua.set_memory_limit(limit)?;
         text
+    }
+
+    /// Returns the state of the current request, and makes it if the run has a request without one;
+    /// `None` if the run has no request.
+    ///
+    /// # Errors
+    /// If memory is exhausted.
+    pub(crate) fn request(&self) -> Result<Option<Rc<RequestState>>, Failure> {
+        if let Some(request) = &*self.request.borrow() {
+            return Ok(Some(Rc::clone(request)));
+        }
+        if !self.makes_request.get() {
+            return Ok(None);
+        }
+        let Some(core) = self.core() else { return Ok(None) };
+        let request = core.new_request()?;
+        *self.request.borrow_mut() = Some(Rc::clone(&request));
+        Ok(Some(request))
+    }
+
+    /// Reads a variable of the current request, and returns its text, which stays until the next
+    /// reading. Returns `None` for what needs more than a copy of a short text.
+    pub(crate) fn read_variable(&self, name: &[u8]) -> Option<*const [u8]> {
+        let mut names = self.names.borrow_mut();
+        let known = names.get(name)?;
+        CURRENT.with(|access| {
+            if known.distinguishes_users {
+                access.note_nameless();
+            }
+            let value = access.variable(&known.variable)?;
+            if value.len() > SHORT_TEXT_BYTES {
+                return None;
+            }
+            let mut text = self.text.borrow_mut();
+            text.clear();
+            text.extend_from_slice(&value);
+            Some(&raw const text[..])
+        })
     }
 
     /// Sets the core that this state belongs to.

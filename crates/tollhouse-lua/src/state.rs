@@ -16,6 +16,7 @@ use mlua::thread::ThreadStatus;
 use mlua::{Function, Lua, MultiValue, Table, Thread, Value};
 
 use crate::access::{Access, CURRENT, NoRequest};
+use crate::direct::{Called, Calls, DirectFunction};
 use crate::failure::{Failure, failure_of};
 use crate::json::Marks;
 use crate::limits::LimitReached;
@@ -45,6 +46,8 @@ pub(crate) struct Core {
     new_ctx: Function,
     /// Binds the functions of a phase to their conf, in `modules.lua`.
     pub(crate) bound: Function,
+    /// Calls of functions that neither wait nor use their context.
+    pub(crate) calls: Calls,
     /// Variables of the current request: `ngx.var`.
     pub(crate) vars: Table,
     pump: Function,
@@ -57,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) modules: Table,
     own_modules: RefCell<HashMap<String, Option<Value>>>,
     loaded: RefCell<LoadedPrograms>,
+    /// Functions of the program that ran last, with its number.
+    last_loaded: RefCell<Option<(u64, Rc<Loaded>)>>,
     next_request: Cell<u64>,
     requests: RefCell<HashMap<u64, std::rc::Weak<RequestState>>>,
 }
@@ -201,6 +206,52 @@ impl Core {
         }
     }
 
+    /// Runs functions that neither wait nor use their context, until one returns something. The state
+    /// of the request is made when they use it. Returns `None`, without a call, within a run that was
+    /// started in this way.
+    pub(crate) fn call_directly(
+        &self,
+        functions: &[DirectFunction],
+        access: &mut (dyn Access + '_),
+        request: Option<&Rc<RequestState>>,
+        program: &Arc<Program>,
+    ) -> Option<Result<DirectOutcome, Failure>> {
+        self.shared.budget.begin_phase();
+        let _running = Running::begin(&self.shared, request, Some(program));
+        self.shared.makes_request.set(true);
+        let called = catch_unwind(AssertUnwindSafe(|| {
+            CURRENT.set(access, || {
+                for function in functions {
+                    match self.calls.call(function)? {
+                        Called::Nothing => {}
+                        Called::Returned(first, second)
+                            if functions.len() == 1 || is_set(&first) || is_set(&second) =>
+                        {
+                            let values = MultiValue::from_iter([first, second]);
+                            return Some(Ok(Some(Outcome::Returned(values))));
+                        }
+                        Called::Returned(..) => {}
+                        // A function that ends the phase cannot yield here, and fails.
+                        Called::Failed(error) => {
+                            let code = self.shared.exit.take().ok_or(error);
+                            return Some(code.map(|code| Some(Outcome::Exited(code))));
+                        }
+                    }
+                }
+                Some(Ok(None))
+            })
+        }));
+        let outcome = match called {
+            Ok(None) => return None,
+            Ok(Some(Ok(outcome))) => outcome,
+            Ok(Some(Err(error))) => return Some(Err(self.failed(&error))),
+            Err(panic) if panic.is::<LimitReached>() => return Some(Err(Failure::Limit)),
+            Err(panic) => resume_unwind(panic),
+        };
+        let request = self.shared.request.borrow().as_ref().map(Rc::clone);
+        Some(Ok(DirectOutcome { outcome, request }))
+    }
+
     /// Classifies an error; after one of memory, collects garbage, so that other requests go on.
     fn failed(&self, error: &mlua::Error) -> Failure {
         let failure = failure_of(error);
@@ -217,7 +268,13 @@ impl Core {
     /// # Errors
     /// If the program fails while it is loaded.
     pub(crate) fn loaded(&self, program: &Arc<Program>) -> Result<Rc<Loaded>, Failure> {
+        if let Some((id, loaded)) = &*self.last_loaded.borrow()
+            && *id == program.id
+        {
+            return Ok(Rc::clone(loaded));
+        }
         if let Some((_, loaded)) = self.loaded.borrow().get(&program.id) {
+            *self.last_loaded.borrow_mut() = Some((program.id, Rc::clone(loaded)));
             return Ok(Rc::clone(loaded));
         }
         let loaded = Rc::new(program.load(self)?);
@@ -308,11 +365,24 @@ impl Core {
     }
 }
 
+/// Outcome of functions that were called directly.
+pub(crate) struct DirectOutcome {
+    /// `None` if they returned nothing.
+    pub(crate) outcome: Option<Outcome>,
+    /// State of the request, if it has one.
+    pub(crate) request: Option<Rc<RequestState>>,
+}
+
+fn is_set(value: &Value) -> bool {
+    !matches!(value, Value::Nil | Value::Boolean(false))
+}
+
 /// Sets the request and the program of a run; Drop restores those of the run around it.
 struct Running<'s> {
     shared: &'s Shared,
     request: Option<Rc<RequestState>>,
     program: Option<Arc<Program>>,
+    makes_request: bool,
     before: RunBefore,
 }
 
@@ -323,17 +393,21 @@ impl<'s> Running<'s> {
         program: Option<&Arc<Program>>,
     ) -> Self {
         shared.exit.set(None);
-        *shared.wait.borrow_mut() = None;
+        if shared.wait.borrow().is_some() {
+            *shared.wait.borrow_mut() = None;
+        }
         let request = shared.request.replace(request.map(Rc::clone));
         let program = shared.program.replace(program.map(Arc::clone));
+        let makes_request = shared.makes_request.replace(false);
         let before = shared.budget.enter();
-        Self { shared, request, program, before }
+        Self { shared, request, program, makes_request, before }
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.shared.budget.restore(self.before);
+        self.shared.makes_request.set(self.makes_request);
         *self.shared.request.borrow_mut() = self.request.take();
         *self.shared.program.borrow_mut() = self.program.take();
     }

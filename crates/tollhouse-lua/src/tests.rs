@@ -10,6 +10,7 @@ use tollhouse_plugin::{Catalogue, FunctionPhase, LocalFuture, Scope, Scripting, 
 use crate::Lua;
 use crate::world::{HttpCall, HttpReply, Outside, RedisCall, RedisReply, Settings};
 
+mod direct;
 mod hostile;
 mod interface;
 mod modules;

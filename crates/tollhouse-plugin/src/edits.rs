@@ -12,6 +12,7 @@ use tollhouse_stdx::control_bytes::control_position;
 use tollhouse_stdx::header_name::is_same_folded;
 use tollhouse_stdx::word_bytes::word_bytes;
 
+use crate::answer::Answer;
 use crate::codings::Codings;
 use crate::identity::Identities;
 
@@ -404,6 +405,9 @@ pub struct RequestEdits {
     pub answer_codings: Option<Codings>,
     /// Identities under which the request was admitted.
     pub identities: Identities,
+    /// Answer that is sent after the request phases, unless a plugin has answered. The plugins
+    /// after the one that has set it run, as after a body that nginx has begun to send.
+    pub answer: Option<Box<Answer<'static>>>,
 }
 
 impl Default for RequestEdits {
@@ -424,6 +428,7 @@ impl Default for RequestEdits {
             rewritten: None,
             answer_codings: None,
             identities: Identities::default(),
+            answer: None,
         }
     }
 }
@@ -448,6 +453,7 @@ impl RequestEdits {
             rewritten,
             answer_codings,
             identities,
+            answer,
         } = self;
         headers.clear();
         *upstream_uri = None;
@@ -464,6 +470,7 @@ impl RequestEdits {
         *rewritten = None;
         *answer_codings = None;
         identities.clear();
+        *answer = None;
     }
 
     /// Returns path and query for the node, if they differ from the client's.

@@ -48,6 +48,7 @@ pub mod scope;
 pub mod scripting;
 pub mod sealing;
 pub mod testing;
+pub mod user;
 pub mod validation;
 
 pub use answer::{Answer, AnswerBody, RefusalKind};

@@ -190,6 +190,9 @@ impl Harness {
                     answer = Some(Reply::from_answer(&given));
                 }
             }
+            if let (None, Some(given)) = (&answer, cx.edits().answer.take()) {
+                answer = Some(Reply::from_answer(&given));
+            }
             cx.consumer().map(|consumer| consumer.username.to_string())
         };
         exchange.memory = memory;

@@ -246,6 +246,24 @@ mod tests {
     }
 
     #[test]
+    fn only_a_valid_tag_becomes_a_weak_one() {
+        for (tag, expected) in [
+            ("\"a\"", Some("W/\"a\"")),
+            ("W/\"a\"", Some("W/\"a\"")),
+            ("\"\"", Some("W/\"\"")),
+            ("a", None),
+            ("\"a\"b\"", None),
+            ("W/\"a\"b\"", None),
+            ("\"a", None),
+            ("\"", None),
+            ("W/", None),
+        ] {
+            let reply = respond(&json!({}), "br", &format!("{PAGE}\nETag: {tag}"), &["hello"]);
+            assert_eq!(reply.header("etag"), expected, "{tag}");
+        }
+    }
+
+    #[test]
     fn bad_confs_are_refused() {
         for (conf, expected) in [
             (

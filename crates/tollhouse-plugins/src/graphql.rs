@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+pub(crate) mod cost;
+pub(crate) mod schema;
+
 use graphql_parser::query::{Definition, Document, OperationDefinition, Selection, SelectionSet};
 
 /// Parsed document that belongs to its text.

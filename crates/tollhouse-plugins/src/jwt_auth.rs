@@ -25,6 +25,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::consumer::Identity;
+use tollhouse_plugin::user::TokenPayload;
 use tollhouse_plugin::{
     Carrier, Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope,
     Step,
@@ -63,8 +64,7 @@ pub struct Config {
     #[serde(default = "default_claim")]
     #[schemars(length(min = 1))]
     pub key_claim_name: String,
-    /// Whether later plugins may see the payload. Accepted for compatibility; no existing plugin
-    /// reads it.
+    /// Whether functions in Lua may read the payload, as `ctx.jwt_auth_payload`.
     #[serde(default)]
     pub store_in_ctx: bool,
     /// Time claims that a token must contain, and that must hold. Unset or empty: `exp` and `nbf`
@@ -262,6 +262,9 @@ impl JwtAuth {
         let credential = self.verify(cx, &token)?;
         cx.authenticate(credential);
         note_claims(cx, Self::NAME, &token.payload);
+        if self.config.store_in_ctx {
+            cx.share(TokenPayload(token.payload.clone()));
+        }
         match place {
             TokenLocation::Header if self.config.header.eq_ignore_ascii_case("authorization") => {
                 cx.edits().identities.explain(Carrier::Authorization);

@@ -66,8 +66,8 @@ pub(super) fn error<T>(text: impl std::fmt::Display) -> Result<T> {
 /// # Errors
 /// If the function runs without a request.
 pub(super) fn request_of(shared: &Shared) -> Result<Rc<RequestState>> {
-    match &*shared.request.borrow() {
-        Some(request) => Ok(Rc::clone(request)),
+    match passed_on(shared.request())? {
+        Some(request) => Ok(request),
         None => error("this function needs a request; it cannot be used while a script is loaded"),
     }
 }

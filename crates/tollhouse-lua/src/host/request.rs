@@ -9,7 +9,9 @@ use tollhouse_plugin::exchange::MatchedObject;
 
 use super::builder::{Host, error, request_of, with};
 use super::runtime::{GETTERS, registered};
+use crate::direct::variable_index;
 use crate::json::to_lua;
+use crate::known::{distinguishes_users, is_harmless};
 use crate::progress::Wait;
 use crate::shared::Shared;
 
@@ -18,27 +20,6 @@ const VARIABLES_MAX: usize = 64;
 
 /// Length of the value of such a variable, in bytes.
 const VARIABLE_BYTES_MAX: usize = 64 << 10;
-
-/// Request headers that say nothing about the user.
-const HARMLESS_HEADERS: [&str; 17] = [
-    "host",
-    "user-agent",
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "content-type",
-    "content-length",
-    "content-encoding",
-    "connection",
-    "origin",
-    "referer",
-    "x-request-id",
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-real-ip",
-];
 
 pub(super) fn add(host: &Host) -> Result<()> {
     variables(host)?;
@@ -59,6 +40,7 @@ pub(super) fn add(host: &Host) -> Result<()> {
             "matched_route" => with(|access| access.matched(MatchedObject::Route)),
             "matched_service" => with(|access| access.matched(MatchedObject::Service)),
             "consumer" => with(|access| access.consumer()),
+            fact @ ("external_user" | "jwt_auth_payload") => with(|access| access.fact(fact)),
             "route_id" | "conf_id" => return text(variable("route_id")),
             "service_id" => return text(variable("service_id")),
             "consumer_name" => return text(variable("consumer_name")),
@@ -85,17 +67,14 @@ fn variables(host: &Host) -> Result<()> {
         _ => Ok(Value::Nil),
     })?;
     // Index of `ngx.var` itself, without a function of Lua between.
-    let shared = Rc::clone(&host.shared);
-    host.add_quick("var_index", move |lua, (_is_table, name): (bool, String)| {
-        variable(lua, &shared, &name)
-    })?;
-    let shared = Rc::clone(&host.shared);
-    host.add_quick("nginx_var_index", move |lua, (_is_table, name): (bool, String)| {
-        match variable(lua, &shared, &name)? {
-            Value::Nil => argument_in_any_case(lua, &name),
+    host.table.raw_set("var_index", variable_index(&host.lua, &host.shared, variable)?)?;
+    let in_any_case =
+        |lua: &mlua::Lua, shared: &Shared, name: &str| match variable(lua, shared, name)? {
+            Value::Nil => argument_in_any_case(lua, name),
             found => Ok(found),
-        }
-    })?;
+        };
+    let index = variable_index(&host.lua, &host.shared, in_any_case)?;
+    host.table.raw_set("nginx_var_index", index)?;
     host.add_shared("set_var", |_, shared, (name, value): (LuaString, Value)| {
         let name = name.to_str()?.to_owned();
         let value = match value {
@@ -149,24 +128,21 @@ fn variables(host: &Host) -> Result<()> {
 /// Returns the value of a variable: of the request, set by a script, or registered by one.
 fn variable(lua: &mlua::Lua, shared: &Shared, name: &str) -> Result<Value> {
     let variable = Variable::parse(name);
-    match &variable {
-        Variable::Header(header) => note_reading(header),
-        Variable::Cookie(_) => with(|access| access.note_nameless()),
-        _ => {}
+    if distinguishes_users(&variable) {
+        with(|access| access.note_nameless());
     }
     let text = with(|access| access.variable(&variable).map(|value| shared.text(lua, &value)));
     if let Some(text) = text {
         return Ok(Value::String(text?));
     }
     let request = shared.request.borrow().as_ref().map(Rc::clone);
-    let Some(request) = request else { return Ok(Value::Nil) };
-    if let Some(value) = request.variables.borrow().get(name) {
+    if let Some(value) = request.as_ref().and_then(|it| it.variables.borrow().get(name).cloned()) {
         return Ok(Value::String(lua.create_string(value)?));
     }
-    match registered(lua, &request, name)? {
+    match registered(lua, shared, name)? {
         Some(value) => Ok(value),
         None if name == "status" => {
-            let status = request.answer.borrow().status;
+            let status = request.and_then(|request| request.answer.borrow().status);
             status.map_or(Ok(Value::Nil), |status| {
                 Ok(Value::String(lua.create_string(status.to_string())?))
             })
@@ -195,7 +171,7 @@ fn argument_in_any_case(lua: &mlua::Lua, name: &str) -> Result<Value> {
 /// Notes that a script has read a header that may tell users apart, so that answers are not stored
 /// for others.
 fn note_reading(header: &str) {
-    if !HARMLESS_HEADERS.iter().any(|name| name.eq_ignore_ascii_case(header)) {
+    if !is_harmless(header) {
         with(|access| access.note_nameless());
     }
 }

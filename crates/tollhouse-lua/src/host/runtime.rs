@@ -9,7 +9,7 @@ use tollhouse_model::schema::Schema;
 use super::builder::{Host, error, passed_on, request_of, with};
 use crate::failure::text_of;
 use crate::json::{NULL, from_lua, to_lua};
-use crate::request::RequestState;
+use crate::shared::Shared;
 use crate::world::{Shared as SharedValue, WriteIf};
 
 /// Length of a text that is loaded at run time, in bytes.
@@ -59,9 +59,8 @@ pub(super) fn add(host: &Host) -> Result<()> {
             }
         }
     })?;
-    let of_program = |shared: &crate::shared::Shared| {
-        shared.program.borrow().as_ref().map_or(0, |program| program.id)
-    };
+    let of_program =
+        |shared: &Shared| shared.program.borrow().as_ref().map_or(0, |program| program.id);
     host.add_shared("instance", move |_, shared, ()| Ok(of_program(shared)))?;
     host.add_shared("version", move |_, shared, ()| Ok(of_program(shared)))?;
     let marks = Rc::clone(&host.marks);
@@ -97,8 +96,12 @@ impl<T: mlua::IntoLuaMulti> IntoMulti for T {
 
 fn globals(host: &Host) -> Result<()> {
     host.add_shared("globals", |lua, shared, makes: bool| {
-        let request = shared.request.borrow();
-        let Some(request) = &*request else { return Ok(None) };
+        let request = if makes {
+            passed_on(shared.request())?
+        } else {
+            shared.request.borrow().as_ref().map(Rc::clone)
+        };
+        let Some(request) = request else { return Ok(None) };
         let mut globals = request.globals.borrow_mut();
         if globals.is_none() && makes {
             *globals = Some(lua.create_table()?);
@@ -241,14 +244,11 @@ fn dictionaries(host: &Host) -> Result<()> {
 }
 
 /// Calls the getter of a variable that scripts have registered with `core.ctx.register_var`.
-pub(super) fn registered(
-    lua: &mlua::Lua,
-    request: &RequestState,
-    name: &str,
-) -> Result<Option<Value>> {
+pub(super) fn registered(lua: &mlua::Lua, shared: &Shared, name: &str) -> Result<Option<Value>> {
     let Ok(getters) = lua.named_registry_value::<Table>(GETTERS) else { return Ok(None) };
-    match getters.raw_get::<Option<Function>>(name)? {
-        Some(getter) => Ok(Some(getter.call(request.ctx.clone())?)),
+    let getter = getters.raw_get::<Option<Function>>(name)?;
+    match getter.zip(passed_on(shared.request())?) {
+        Some((getter, request)) => Ok(Some(getter.call(request.ctx.clone())?)),
         None => Ok(None),
     }
 }

@@ -11,6 +11,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, LightUserData, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
 use super::Core;
+use crate::direct::Calls;
 use crate::failure::{Failure, failure_of};
 use crate::host;
 use crate::json::Marks;
@@ -85,6 +86,7 @@ impl Core {
                 Ok(VmState::Continue)
             },
         )?;
+        let ctx: Table = tools.get::<Function>("variables_ctx")?.call(())?;
         let make_pump: Function = tools.get("pump")?;
         let core = Rc::new(Core {
             is_trial: purpose == Use::Checks,
@@ -94,6 +96,7 @@ impl Core {
             modules: tools.get("modules")?,
             new_ctx: tools.get("new_ctx")?,
             bound: tools.get("bound")?,
+            calls: Calls::new(&lua, &ctx)?,
             vars: parts.get("vars")?,
             pump: make_pump.call(&done)?,
             done,
@@ -101,6 +104,7 @@ impl Core {
             idle_requests: RefCell::default(),
             own_modules: RefCell::default(),
             loaded: RefCell::default(),
+            last_loaded: RefCell::default(),
             next_request: Cell::new(1),
             requests: RefCell::default(),
             lua,

@@ -148,6 +148,21 @@ impl Path {
         Some(list)
     }
 
+    /// Returns all values that the path finds, as JSON; no further ones beyond `FOUND_BYTES_MAX`.
+    pub fn find_each(&self, document: &Document<'_>) -> Vec<String> {
+        let (mut found, mut bytes_left) = (Vec::new(), FOUND_BYTES_MAX);
+        let _ = self.visit(document.root(), &mut |piece| {
+            let raw = piece.raw();
+            match bytes_left.checked_sub(raw.len()) {
+                Some(rest) => bytes_left = rest,
+                None => return ControlFlow::Break(()),
+            }
+            found.push(raw.to_owned());
+            ControlFlow::Continue(())
+        });
+        found
+    }
+
     /// Whether the path names at most one place.
     fn is_definite(&self) -> bool {
         self.segments.iter().all(|segment| {

@@ -7,10 +7,22 @@ use std::borrow::Cow;
 /// decoded in names and values. An argument without `=` has an empty value. A `%` without two
 /// hexadecimal digits after it is kept.
 pub fn query_argument<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
-    query.split(|&byte| byte == b'&').find_map(|pair| {
+    let name = name.as_bytes();
+    // Almost no name is encoded, so that most are found as they are.
+    let is_plain = !name.is_empty() && !name.iter().any(|&byte| byte == b'%' || byte == b'+');
+    let mut rest = Some(query);
+    while let Some(pairs) = rest {
+        if let Some([b'=', value @ ..]) = pairs.strip_prefix(name).filter(|_| is_plain) {
+            return Some(decode_argument(split_at_first(value, b'&').0));
+        }
+        let (pair, following) = split_at_first(pairs, b'&');
         let (key, value) = split_at_first(pair, b'=');
-        decodes_to(key, name.as_bytes()).then(|| decode_argument(value))
-    })
+        if decodes_to(key, name) {
+            return Some(decode_argument(value));
+        }
+        rest = (pair.len() < pairs.len()).then_some(following);
+    }
+    None
 }
 
 /// Returns the first value of the cookie `name`, as sent. The name is case-sensitive.
@@ -67,6 +79,11 @@ fn decodes_to(encoded: &[u8], plain: &[u8]) -> bool {
     // Decoding never lengthens a text.
     if encoded.len() < plain.len() || encoded.is_empty() {
         return false;
+    }
+    // Almost no name is encoded, and one without `%` keeps its length.
+    if !encoded.contains(&b'%') {
+        let decoded = encoded.iter().map(|&byte| if byte == b'+' { b' ' } else { byte });
+        return encoded.len() == plain.len() && decoded.zip(plain).all(|(byte, own)| byte == *own);
     }
     decode(encoded).eq(plain.iter().copied())
 }
@@ -145,6 +162,10 @@ mod tests {
             ("x=1", "a", None),
             ("", "a", None),
             ("", "", None),
+            ("=1", "", None),
+            ("a=1&ab=2", "ab", Some("2")),
+            ("a+b=1", "a+b", None),
+            ("a%=1", "a%", Some("1")),
             ("&&a=1", "a", Some("1")),
             ("ab=1", "a", None),
             ("A=1", "a", None),

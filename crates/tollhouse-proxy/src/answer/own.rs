@@ -23,6 +23,9 @@ use crate::transfer::relay::RelayError;
 /// separate buffer.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
 
+/// Status of nginx for a connection that closes without an answer; of HTTP/2, the stream is reset.
+const NO_ANSWER: u16 = 444;
+
 /// A response that the gateway generates itself.
 #[derive(Debug)]
 pub(crate) struct OwnAnswer<'a> {
@@ -37,8 +40,14 @@ pub(crate) struct OwnAnswer<'a> {
     pub must_close: bool,
 }
 
-/// Sends the response that is prepared in the exchange's state.
+/// Sends the response that is prepared in the exchange's state; with status 444 and no body, closes
+/// the connection instead.
 pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>) -> After {
+    let prepared = &cx.state.plugins.prepared;
+    if prepared.status == NO_ANSWER && prepared.kind != Kind::Text {
+        cx.state.record.status = NO_ANSWER;
+        return After::Close;
+    }
     // Moved out of `cx` while it is sent, and put back afterwards so that its buffers are reused.
     let mut prepared = std::mem::take(&mut cx.state.plugins.prepared);
     // An error with only a status gets the gateway's error page.

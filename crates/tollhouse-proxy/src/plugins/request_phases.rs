@@ -92,7 +92,8 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         snapshot: &'s Snapshot,
         chains: &mut Chains<'s>,
     ) -> Result<Verdict<'s>, GatewayError> {
-        if self.phase(chains, Phases::REWRITE, Who::All).await? {
+        if may_run(chains, Phases::REWRITE) && self.phase(chains, Phases::REWRITE, Who::All).await?
+        {
             return Ok(Verdict::Answered);
         }
         if self.join_consumer(snapshot, chains)?
@@ -101,9 +102,13 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             return Ok(Verdict::Answered);
         }
         for phase in [Phases::ACCESS, Phases::BEFORE_PROXY] {
-            if self.phase(chains, phase, Who::All).await? {
+            if may_run(chains, phase) && self.phase(chains, phase, Who::All).await? {
                 return Ok(Verdict::Answered);
             }
+        }
+        if let Some(answer) = self.cx.edits().answer.take() {
+            self.prepared.fill(&answer, None);
+            return Ok(Verdict::Answered);
         }
         Ok(Verdict::Forward(self.upstream))
     }
@@ -136,9 +141,6 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         who: Who,
     ) -> Result<bool, GatewayError> {
         let asks_for_body = chains.filters_read_body();
-        if !chains.has(phase) && !asks_for_body {
-            return Ok(false);
-        }
         let mut index = 0;
         while let Some(step) = chains.step(index) {
             // Read also for plugins of later phases, because the body may be gone by then.
@@ -222,6 +224,13 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             index += 1;
         }
     }
+}
+
+/// Whether a phase has anything to do. Asked before the future of the phase is made, because most
+/// requests have plugins in one phase only.
+#[inline]
+fn may_run(chains: &Chains<'_>, phase: Phases) -> bool {
+    chains.has(phase) || chains.filters_read_body()
 }
 
 /// Choice of the plugins that a phase runs.

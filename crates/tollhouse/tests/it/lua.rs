@@ -7,6 +7,8 @@ use tollhouse_testkit::{Gateway, Origin};
 
 use crate::support::{gateway, upstream};
 
+const JWT: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJrZXkiOiJrMSJ9.bYhOVn7gniRtBa5O33QOuWQ4ryhsezOHLf6htmj1iac";
+
 const LOOP: &str = "return function(conf, ctx) if ctx.var.arg_loop then while true do end end end";
 
 const GREET: &str = r#"
@@ -27,6 +29,78 @@ fn ask(gateway: &Gateway, target: &str, lines: &str) -> (u16, String) {
 
 fn pre_function(phase: &str, text: &str) -> Value {
     json!({"serverless-pre-function": {"phase": phase, "functions": [text]}})
+}
+
+#[test]
+fn a_printed_body_waits_for_the_other_plugins() {
+    let origin = Origin::named("a");
+    let say =
+        |text: &str| json!({"functions": [format!("return function() ngx.say('{text}') end")]});
+    let route = |id: &str, plugins: Value| json!({"id": id, "uri": format!("/{id}"), "plugins": plugins, "upstream": upstream([origin.address()])});
+    let noted =
+        json!({"functions": ["return function() ngx.header['X-A'] = 'a' ngx.say('a') end"]});
+    let mut before = say("a");
+    before["phase"] = json!("rewrite");
+    let resources = json!({
+        "routes": [
+            route("two", json!({"serverless-pre-function": noted, "serverless-post-function": say("b")})),
+            route("auth", json!({"serverless-pre-function": before, "key-auth": {}})),
+            route("before", json!({"proxy-rewrite": {"uri": "/x", "_meta": {
+                "pre_function": "return function() ngx.say('a') end"}}})),
+            route("closed", json!({"serverless-pre-function": {
+                "functions": ["return function() ngx.exit(444) end"]}})),
+            route("closed-too", json!({"fault-injection": {"abort": {"http_status": 444}}})),
+        ],
+    });
+    let gateway = gateway().resources(&resources).set("scripting.lua", "trusted").start();
+    let answer = gateway.client().ask("GET /two HTTP/1.1\r\nHost: a\r\n\r\n".to_owned());
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "a\nb\n"));
+    assert_eq!(answer.field("x-a"), Some("a"));
+    assert_eq!(ask(&gateway, "/auth", "").0, 401, "a refusal comes before a printed body");
+    assert_eq!(ask(&gateway, "/before", ""), (200, "a\n".to_owned()));
+    for target in ["/closed", "/closed-too"] {
+        gateway.client().send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")).expect_end();
+    }
+}
+
+#[test]
+fn the_context_has_the_matched_path_and_facts_of_other_plugins() {
+    let origin = Origin::named("a");
+    let say = |text: &str| json!({"phase": "access", "functions": [format!("return function(conf, ctx) ngx.say({text}) ngx.exit(200) end")]});
+    let user = "return function(conf, ctx) ctx.external_user = { team = { ctx.var.arg_team } } end";
+    let route = |uri: &str, plugins: Value| json!({"id": uri.replace(['/', '*'], ""), "uri": uri, "plugins": plugins, "upstream": upstream([origin.address()])});
+    let mut hosted = route(
+        "/hosted/*",
+        json!({"serverless-post-function": say(
+        "ctx.curr_req_matched._path, ' ', ctx.curr_req_matched._host, ' ', ctx.curr_req_matched[':ext']")}),
+    );
+    hosted["hosts"] = json!(["*.example.com"]);
+    let resources = json!({
+        "routes": [
+            hosted,
+            route("/acl", json!({
+                "serverless-pre-function": {"phase": "rewrite", "functions": [user]},
+                "acl": {"external_user_label_field": "team", "allow_labels": {"team": ["infra"]}},
+            })),
+            route("/jwt", json!({
+                "jwt-auth": {"store_in_ctx": true},
+                "serverless-post-function": say("ctx.jwt_auth_payload.key"),
+            })),
+        ],
+        "consumers": [{"username": "jack", "plugins": {"jwt-auth": {"key": "k1", "secret": "a-secret-of-at-least-32-characters"}}}],
+    });
+    let gateway = gateway().resources(&resources).set("scripting.lua", "trusted").start();
+    let answer =
+        gateway.client().ask("GET /hosted/x/y HTTP/1.1\r\nHost: a.example.com\r\n\r\n".to_owned());
+    assert_eq!(answer.text(), "/hosted/* *.example.com x/y\n");
+    assert_eq!(ask(&gateway, "/acl?team=infra", "").0, 200);
+    assert_eq!(ask(&gateway, "/acl?team=other", "").0, 403);
+    // {"alg":"HS256","typ":"JWT"}.{"key":"k1"}, signed with the secret of the consumer.
+    let token = JWT;
+    assert_eq!(
+        ask(&gateway, "/jwt", &format!("Authorization: {token}\r\n")),
+        (200, "k1\n".to_owned())
+    );
 }
 
 #[test]

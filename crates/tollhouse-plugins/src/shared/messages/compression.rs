@@ -219,16 +219,19 @@ impl Encoding {
     }
 }
 
-/// Makes `ETag` weak, because the compressed body has equal meaning but other bytes.
+/// Makes `ETag` weak, because the compressed body has equal meaning but other bytes. Removes a tag
+/// that is not one quoted text (RFC 9110 §8.8.3), because clients could not compare its weak form.
 pub(crate) fn weaken_tag(cx: &mut ResponseContext<'_>) {
     let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
-    if tag.starts_with(b"W/") {
-        return;
-    }
-    if tag.starts_with(b"\"") {
-        cx.set_header("ETag", &[b"W/", tag.as_slice()].concat());
-    } else {
-        cx.remove_header("ETag");
+    let opaque = tag.strip_prefix(b"W/").unwrap_or(&tag);
+    let inner = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    match inner {
+        Some(inner) if !inner.contains(&b'"') => {
+            if opaque.len() == tag.len() {
+                cx.set_header("ETag", &[b"W/", tag.as_slice()].concat());
+            }
+        }
+        _ => cx.remove_header("ETag"),
     }
 }
 

@@ -27,7 +27,7 @@ export interface Gateway {
 
 export const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
 
-interface Started { child: ChildProcess; admin: string; plane: string }
+interface Started { child: ChildProcess; admin: string; plane: string; registry: string }
 
 async function start(folder: string, more: object = {}, env: Record<string, string | undefined> = process.env): Promise<Started> {
   const config = join(folder, 'tollhouse.yaml')
@@ -46,7 +46,8 @@ function run(binary: string, args: string[], env: Record<string, string | undefi
       text += bytes.toString()
       const admin = /admin +(http:\/\/[\d.:]+)/.exec(text)?.[1]
       const plane = /data plane +(http:\/\/[\d.:]+)/.exec(text)?.[1]
-      if (admin && plane && text.includes('resources')) resolve({ child, admin, plane })
+      const registry = /registry +(http:\/\/[\d.:]+)/.exec(text)?.[1] ?? ''
+      if (admin && plane && text.includes('resources')) resolve({ child, admin, plane, registry })
     })
   })
 }
@@ -98,7 +99,11 @@ export const manyRoutes = (count: number) => ({
 })
 
 /** What a test is given of a gateway of its own. */
-export type Own = Pick<Gateway, 'admin' | 'plane' | 'call'> & { pid: number }
+export type Own = Pick<Gateway, 'admin' | 'plane' | 'call'> & {
+  pid: number
+  /** Writes and reads by the HTTP API of Polaris, as its administrator. */
+  polaris: (method: string, path: string, body?: unknown) => Promise<Response>
+}
 
 /** Another gateway, whose objects come from a file; it may be written anew. */
 export async function withFile(resources: object, use: (gateway: Own & { file: string }) => Promise<void>) {
@@ -148,11 +153,15 @@ async function end(child: ChildProcess) {
 }
 
 async function withProcess(folder: string, more: object, env: Record<string, string | undefined>, use: (gateway: Own) => Promise<void>) {
-  const { child, admin, plane } = await start(folder, more, env)
+  const { child, admin, plane, registry } = await start(folder, more, env)
   const call = (method: string, path: string, body?: unknown) =>
     fetch(admin + path, { method, headers: HEADERS, body: body === undefined ? undefined : JSON.stringify(body) })
+  const polaris = (method: string, path: string, body?: unknown) => {
+    const headers = { 'X-Polaris-Token': readFileSync(join(folder, 'data/registry.token'), 'utf8').trim(), 'Content-Type': 'application/json', Connection: 'close' }
+    return fetch(registry + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) })
+  }
   try {
-    await use({ admin, plane, call, pid: child.pid as number })
+    await use({ admin, plane, call, polaris, pid: child.pid as number })
   } finally {
     await end(child)
     rmSync(folder, { recursive: true })

@@ -1,12 +1,12 @@
-/** The registry by its screens: names of all sorts, many instances at once, rules in forms and sentences, certificates renewed. */
+/** The registry by its screens: names of all sorts, many instances at once, certificates renewed. Forms of rules have a file of their own. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { RULE_KINDS, RULE_STARTS } from '../src/features/registry/kinds'
 import { segmentOf } from '../src/lib/segment'
 import { faults } from './axe'
 import { ADMIN, expect, signIn, test, withSettings } from './gateway'
+import { RULE_EXAMPLES } from './rules'
 
 /** Letters that the registry takes in names: among them those that lead elsewhere in a path. */
 const NAMES = ['../../../x', 'a/b', '..', '.', '/', 'a:b/../c', 'v1.2_x-y']
@@ -36,7 +36,7 @@ test('names of services that look like ways survive links, reload and back', asy
 test('a rule whose id is no plain name survives its link and a reload', async ({ page }) => {
   await withSettings({}, async (gateway) => {
     const id = '../x%2f#?订单 ~2f'
-    const made = await gateway.call('POST', '/registry/v1/rules/rate-limit', { ...RULE_STARTS['rate-limit'], id, name: 'odd' })
+    const made = await gateway.call('POST', '/registry/v1/rules/rate-limit', { ...RULE_EXAMPLES['rate-limit'], id, name: 'odd' })
     expect(made.status, await made.clone().text()).toBe(201)
     await signIn(page, gateway, ADMIN, '/ui/registry/rules')
     await page.getByRole('link', { name: 'odd' }).click()
@@ -76,48 +76,6 @@ test('many instances are isolated and weighted at once, and the last ones ask fo
     await expect(dialog).toHaveCount(0)
     const { list } = await (await gateway.call('GET', '/registry/v1/instances?service=many')).json()
     expect(list.map((one: { weight: number }) => one.weight)).toEqual([7, 7, 7])
-  })
-})
-
-test('rules of every kind have a form and a sentence, and are what they were when nothing is edited', async ({ page }) => {
-  await withSettings({}, async (gateway) => {
-    const ids: [string, string][] = []
-    for (const kind of RULE_KINDS) {
-      const made = await gateway.call('POST', `/registry/v1/rules/${kind}`, RULE_STARTS[kind])
-      expect(made.status, `${kind}: ${await made.clone().text()}`).toBe(201)
-      ids.push([kind, (await made.json()).id])
-    }
-    await signIn(page, gateway, ADMIN, '/ui/registry/rules?sort=kind')
-    await expect(page.locator('tbody tr')).toHaveCount(RULE_KINDS.length)
-    for (const [kind, id] of ids) {
-      const path = `/registry/v1/rules/${kind}/${encodeURIComponent(id)}`
-      const before = await (await gateway.call('GET', path)).text()
-      await page.goto(`${gateway.admin}/ui/registry/rules/${kind}/${segmentOf(id)}`)
-      await expect(page.getByRole('region', { name: 'What it says' }), kind).not.toBeEmpty()
-      await expect(page.locator('.views .fields').first(), kind).toBeVisible()
-      await expect(page.getByRole('button', { name: 'Review' }), kind).toBeDisabled()
-      expect(await (await gateway.call('GET', path)).text(), kind).toBe(before)
-    }
-  })
-})
-
-test('a limit is made in its form, says what it does, is switched off and edited in one place', async ({ page }) => {
-  await withSettings({}, async (gateway) => {
-    await signIn(page, gateway, ADMIN, '/ui/registry/rules/rate-limit/+')
-    const says = page.getByRole('region', { name: 'What it says' })
-    await expect(says).toContainText('At most 100 requests in 1s to orders')
-    await page.getByRole('textbox', { name: 'Requests allowed' }).fill('250')
-    await expect(says).toContainText('At most 250 requests')
-    // A change of the view is no leave-taking.
-    await page.getByText('JSON', { exact: true }).click()
-    await expect(page.getByRole('textbox', { name: 'JSON' })).toHaveValue(/"maxAmount": 250/)
-    await page.getByRole('button', { name: 'Review' }).click()
-    await page.getByRole('button', { name: 'Save' }).click()
-    await page.getByRole('link', { name: 'limit' }).click()
-    await page.getByRole('switch', { name: 'The rule is on' }).click()
-    await expect.poll(async () => (await (await gateway.call('GET', '/registry/v1/rules/rate-limit')).json()).list[0].enabled).toBe(false)
-    await expect(page.getByRole('switch', { name: 'The rule is on' })).not.toBeChecked()
-    expect(await faults(page)).toEqual([])
   })
 })
 

@@ -155,6 +155,9 @@ test('an instance that misses its heartbeats stands on the timeline, and is in s
 test('a rule of the registry is written, switched off and listed', async ({ page, gateway }) => {
   await signIn(page, gateway, ADMIN, '/ui/registry/rules?kind=routing')
   await page.getByRole('link', { name: 'New' }).click()
+  await page.getByRole('textbox', { name: 'Name', exact: true }).first().fill('canary')
+  await page.getByRole('combobox', { name: 'Service', exact: true }).last().fill('rule-target')
+  await page.keyboard.press('Tab')
   await page.getByRole('button', { name: 'Review' }).click()
   await page.getByRole('button', { name: 'Save' }).click()
   await expect(page.getByRole('link', { name: 'canary' })).toBeVisible()

@@ -1,6 +1,6 @@
 /** The shop that the pictures of the documentation show. */
 import { request } from 'node:http'
-import { RULE_STARTS } from '../src/features/registry/kinds'
+import { RULE_EXAMPLES } from '../e2e/rules'
 import { certificate } from '../e2e/certificate'
 import { ADMIN, type Own } from '../e2e/gateway'
 
@@ -61,7 +61,7 @@ export async function openShop({ admin }: Own, good: string) {
   await call('POST', '/registry/v1/polaris/core/v1/usergroup', { name: 'writers' })
   const team = (await call('GET', '/registry/v1/polaris/core/v1/usergroups')).userGroups[0].id as string
   await call('POST', '/registry/v1/polaris/core/v1/auth/strategy', { name: 'orders', action: 'ALLOW', principals: { groups: [{ id: team }] }, resources: { config_groups: [{ id: 'default/shop' }] }, functions: ['*'] })
-  await call('POST', '/registry/v1/rules/rate-limit', { name: 'orders', namespace: 'default', service: 'orders', ...RULE_STARTS['rate-limit'], id: 'orders' })
+  await call('POST', '/registry/v1/rules/rate-limit', { name: 'orders', namespace: 'default', service: 'orders', ...RULE_EXAMPLES['rate-limit'], id: 'orders' })
   const condition = [{ paramType: 'uri', operator: 'startsWith', paramName: '/', paramValue: '/legacy/' }]
   const selector = (await call('POST', '/console/v1/shenyu/selector', { name: 'legacy shop', pluginId: '5', type: 1, matchMode: 0, handle: JSON.stringify([{ upstreamUrl: good, protocol: 'http://', weight: 50, status: true }]), selectorConditions: condition })).data as string
   await call('POST', '/console/v1/shenyu/rule', { name: 'find orders', selectorId: selector, handle: JSON.stringify({ loadBalance: 'random', retry: 3, timeout: 3000 }), ruleConditions: condition })

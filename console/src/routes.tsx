@@ -75,7 +75,7 @@ const explain = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
-  validateSearch: (raw: Record<string, unknown>): { q?: string; page?: number } => ({ q: text(raw.q), page: page(raw.page) }),
+  validateSearch: (raw: Record<string, unknown>): { q?: string; state?: string; page?: number } => ({ q: text(raw.q), state: text(raw.state), page: page(raw.page) }),
   component: lazyRouteComponent(() => import('./features/nodes/screen'), 'Nodes'),
   staticData: { places: [{ section: 'watch', title: (words) => words.nodes, key: 'n' }] },
 })

@@ -1,4 +1,5 @@
 /** The order in which the members of an object are drawn: by its layer, or without one by what is required. Pure. */
+import { isBlank } from '../lib/record'
 import { type Choice, type Item, type Layer, type Look, type Section, type Text } from './layers/layer'
 import { isRecord, type Member, type Plan } from './plan'
 import { titleOf } from './titles'
@@ -10,7 +11,7 @@ export interface DrawnField { member: Member; look: Look | undefined; isNeeded?:
 export interface DrawnSide { title: Text; fields: DrawnField[] }
 export type Drawn = DrawnField | { choice: Text | undefined; sides: DrawnSide[] }
 
-export interface DrawnSection { title: Text; note?: Text; items: Drawn[]; isFolded: boolean }
+export interface DrawnSection { title: Text; note?: Text; items: Drawn[]; isFolded: boolean; isRow: boolean }
 
 export interface Arrangement {
   sections: DrawnSection[]
@@ -41,7 +42,7 @@ export function arrange(plan: ObjectPlan, layer: Layer | undefined, value: unkno
   const known = new Set(plan.members.map((member) => member.name))
   const unknown = plan.rest === undefined ? Object.keys(fields).filter((name) => !known.has(name) && !NOT_WRITTEN.has(name)) : []
   const placed = new Set<string>()
-  const needed = new Set((layer?.needs ?? []).filter((need) => need.sides.length <= 2).flatMap((need) => need.sides.flat()))
+  const needed = new Set((layer?.needs ?? []).filter((need) => need.sides.length <= 2 && (need.when?.(fields) ?? true)).flatMap((need) => need.sides.flat()))
   const drawnOf = (name: string): DrawnField[] => {
     const member = members.get(name)
     if (member === undefined || placed.has(name)) return []
@@ -58,14 +59,14 @@ export function arrange(plan: ObjectPlan, layer: Layer | undefined, value: unkno
     return sides.length > 1 ? [{ choice: item.choice, sides }] : (sides[0]?.fields ?? [])
   }
   const sections = (layer?.sections ?? [withoutLayer(plan, [...members.values()], fields)]).map((section) => ({
-    title: section.title, note: section.note, isFolded: section.isFolded === true, items: section.items.flatMap(itemOf),
+    title: section.title, note: section.note, isFolded: section.isFolded === true, isRow: section.isRow === true, items: section.items.flatMap(itemOf),
   })).filter((section) => section.items.length > 0)
   const rest = [...members.values()].filter((member) => !placed.has(member.name) && isMeant(member.name, layer, fields)).map((member) => ({ member, look: layer?.fields[member.name] }))
   return { sections, rest, unknown }
 }
 
 /** Whether a value says nothing where its field has no meaning. */
-const isIdle = (value: unknown, look: Look | undefined) => value === '' || (look?.idle !== undefined && value === look.idle)
+const isIdle = (value: unknown, look: Look | undefined) => isBlank(value) || (look?.idle !== undefined && ([look.idle].flat() as unknown[]).includes(value))
 
 const isMeant = (name: string, layer: Layer | undefined, fields: Record<string, unknown>) => {
   const look = layer?.fields[name]

@@ -5,7 +5,9 @@ import { type Path, pointerOf } from '../lib/pointer'
 import { useWords } from '../words/words'
 import { useFault, useForm } from './context'
 import { Action } from './fields/action'
+import { CallConditions, ComparisonField, LabelConditions } from './fields/comparisons'
 import { Conditions } from './fields/conditions'
+import { Duration, isDuration } from './fields/duration'
 import { Either } from './fields/either'
 import { Fold } from './fields/fold'
 import { ItemList } from './fields/list'
@@ -15,9 +17,10 @@ import { ObjectFields } from './fields/object'
 import { Plugins } from './fields/plugins'
 import { Raw } from './fields/raw'
 import { Reference } from './fields/reference'
+import { RegistryReference } from './fields/registry-reference'
 import { Choice, Flags, NumberField, OnOff, Switch, TextField } from './fields/scalars'
 import type { Look } from './layers/layer'
-import { planOf, type Schema } from './plan'
+import { isRecord, planOf, type Schema } from './plan'
 import { TEXTS, useSay } from './texts'
 import { titleOf } from './titles'
 
@@ -40,7 +43,8 @@ export interface FieldProps {
 /** A member of an object: its title and help come from its layer, or from its schema. */
 export function MemberField({ name, ...props }: Omit<FieldProps, 'label'> & { name: string }) {
   const say = useSay()
-  return <Field {...props} label={say(titleOf(name, props.look))} />
+  // What the registry writes as null is not set.
+  return <Field {...props} value={props.value ?? undefined} label={say(titleOf(name, props.look))} />
 }
 
 /** The field for a value: what its layer, its schema and the value ask for. */
@@ -49,7 +53,8 @@ export function Field(props: FieldProps) {
   const last = path.at(-1)
   const plan = planOf(schema, value, typeof last === 'string' ? last : '')
   const isText = plan.kind === 'text' || (plan.kind === 'either' && plan.variants.every((it) => it.type === 'string'))
-  if (look?.of && (isText || plan.kind === 'amount')) return <Reference {...props} target={look.of} />
+  if (look?.of && (isText || plan.kind === 'amount')) return look.of === 'registry-service' || look.of === 'registry-namespace' ? <RegistryReference {...props} target={look.of} /> : <Reference {...props} target={look.of} />
+  if (isText && look?.as === 'duration') return isDuration(value) ? <Duration {...props} /> : <TextField {...props} isLong={false} />
   if (isText && look?.as !== undefined && (typeof value === 'string' || value === undefined)) return <LongText {...props} />
   if (look?.as === 'onOff' && (value === 0 || value === 1 || value === undefined)) return <OnOff {...props} />
   if (look?.choices && (isText || plan.kind === 'amount') && (typeof value === 'string' || value === undefined)) return <Choice {...props} choices={Object.keys(look.choices)} isOpen />
@@ -63,10 +68,12 @@ export function Field(props: FieldProps) {
     case 'either': return <Either {...props} plan={plan} />
     case 'raw': return <Raw {...props} />
     case 'object': {
+      if (look?.as === 'comparison') return <TitledGroup {...props}><ComparisonField path={path} value={value} label={props.label} /></TitledGroup>
+      if (look?.as === 'labelConditions' && (value === undefined || (isRecord(value) && Object.values(value).every(isRecord)))) return <TitledGroup {...props}><LabelConditions path={path} value={value} label={props.label} /></TitledGroup>
       const inner = <ObjectFields path={path} plan={plan} value={value} layer={look?.layer} isRow={look?.isRow} />
       return look?.inline === 'titled' ? <TitledGroup {...props}>{inner}</TitledGroup> : <Part {...props} isBare={props.isBare || look?.inline === 'bare'}>{inner}</Part>
     }
-    case 'list': return <TitledGroup {...props}><ItemList path={path} item={plan.item} value={value} label={props.label} look={look} /></TitledGroup>
+    case 'list': return look?.as === 'callConditions' ? <TitledGroup {...props}><CallConditions path={path} item={plan.item} value={value} /></TitledGroup> : <TitledGroup {...props}><ItemList path={path} item={plan.item} value={value} label={props.label} look={look} /></TitledGroup>
     case 'plugins': return <Plugins path={path} value={value} />
     case 'nodes': return <TitledGroup {...props}><Nodes path={path} value={value} /></TitledGroup>
     case 'action': return <TitledGroup {...props}><Action path={path} value={value} /></TitledGroup>

@@ -3,12 +3,15 @@ import { describe, expect, it } from 'vitest'
 import formsText from '../../../crates/tollhouse-shenyu-gateway/src/forms.json?raw'
 import openapi from '../../../docs/reference/openapi.json?raw'
 import { arrange, fieldsOf, isChoice } from './arrange'
+import { COMPARISONS, SUBJECTS, VALUE_KINDS } from './fields/comparisons'
 import { moved } from './fields/one-of'
 import { splitPort } from './fields/nodes'
+import { hidden, leads, named, strangers, textsOf, textsOfLook } from './inspect'
 import { LAYERS } from './layers/kinds'
 import type { Layer, Look, Text } from './layers/layer'
 import { namesOf } from './layers/layer'
 import { PLUGIN_LAYERS } from './layers/plugins/all'
+import { RULE_LAYERS } from './layers/rules/all'
 import { SETTINGS, SHENYU_LAYERS } from './layers/shenyu'
 import { missingIn } from './missing'
 import { planOf, type Schema } from './plan'
@@ -25,45 +28,6 @@ const manualOf = (plugin: string) => new Set([...(manuals[`../../../docs/referen
 
 /** Metadata are of a plugin each, and their schema is its. */
 const kinds = Object.entries(LAYERS).filter(([kind]) => kind !== 'plugin_metadata')
-
-/** Names that a layer gives looks to, below `path`, with their paths. */
-function* named(layer: Layer, path = ''): Generator<string> {
-  for (const name of new Set([...Object.keys(layer.fields), ...namesOf(layer)])) {
-    yield `${path}${name}`
-    const inner = layer.fields[name]?.layer
-    if (inner) yield* named(inner, `${path}${name}.`)
-  }
-}
-
-/** Whether a path of names leads to something, through lists too. */
-function leads(schema: Schema | undefined, path: string[]): boolean {
-  const [name, ...rest] = path
-  if (schema === undefined) return false
-  if (name === undefined) return true
-  const plan = planOf(schema, undefined)
-  if (plan.kind === 'list') return leads(plan.item, path)
-  if (plan.kind === 'either') return plan.variants.some((variant) => leads(variant, path))
-  return plan.kind === 'object' && leads(plan.members.find((member) => member.name === name)?.schema, rest)
-}
-
-/** All texts of a layer. */
-function* textsOf(layer: Layer): Generator<Text> {
-  for (const [at, section] of layer.sections.entries()) {
-    // The fields of an object inside of another need no heading of their own.
-    if (at > 0 || section.title[0] !== '' || section.title[1] !== '') yield section.title
-    if (section.note) yield section.note
-    for (const item of section.items) if (typeof item !== 'string') yield* [item.choice, ...item.sides.map((side) => side.title)]
-  }
-  for (const need of layer.needs ?? []) yield need.title
-  for (const look of Object.values(layer.fields)) yield* textsOfLook(look)
-}
-
-function* textsOfLook(look: Look): Generator<Text> {
-  if (look.title) yield look.title
-  if (look.help) yield look.help
-  yield* Object.values(look.choices ?? {})
-  if (look.layer) yield* textsOf(look.layer)
-}
 
 const settings = Object.entries(SETTINGS).flatMap(([plugin, scopes]) => Object.entries(scopes ?? {}).map(([scope, look]) => ({ plugin, scope: scope as 'rule', look: look as Look })))
 
@@ -93,52 +57,24 @@ describe('layers', () => {
   })
 
   it('title only values that exist', () => {
-    const wrong: string[] = []
-    const visit = (schema: Schema | undefined, layer: Layer, path: string) => {
-      const plan = schema && planOf(schema, undefined)
-      if (plan?.kind === 'list') return visit(plan.item, layer, path)
-      if (plan?.kind !== 'object') return
-      for (const [name, look] of Object.entries(layer.fields)) {
-        const member = plan.members.find((it) => it.name === name)?.schema
-        for (const value of Object.keys(look.choices ?? {})) if (member?.enum && !member.enum.map(String).includes(value)) wrong.push(`${path}${name} ${value}`)
-        for (const value of look.choices ? (member?.enum ?? []) : []) if (!(String(value) in (look.choices ?? {}))) wrong.push(`${path}${name} lacks ${String(value)}`)
-        if (look.layer) visit(member, look.layer, `${path}${name}.`)
-      }
-    }
-    for (const [kind, layer] of kinds) visit(components.schemas[kind], layer, `${kind} `)
-    for (const [kind, layer] of Object.entries(SHENYU_LAYERS)) visit(forms.kinds[kind], layer, `${kind} `)
-    for (const { plugin, scope, look } of settings) visit(forms.plugins[plugin]?.[scope], look.layer as Layer, `${plugin} `)
+    const wrong = [
+      ...kinds.flatMap(([kind, layer]) => strangers(components.schemas[kind], layer, `${kind} `)), ...Object.entries(SHENYU_LAYERS).flatMap(([kind, layer]) => strangers(forms.kinds[kind], layer, `${kind} `)),
+      ...settings.flatMap(({ plugin, scope, look }) => strangers(forms.plugins[plugin]?.[scope], look.layer as Layer, `${plugin} `)),
+    ]
     expect(wrong).toEqual([])
   })
 
   it('hide no field of any kind: what no section names is below them', () => {
-    const lost: string[] = []
-    const visit = (schema: Schema, layer: Layer | undefined, path: string, depth: number) => {
-      const plan = planOf(schema, undefined, path.split('.').at(-1) ?? '')
-      if (plan.kind === 'list') return visit(plan.item, layer, path, depth)
-      if (plan.kind !== 'object' || depth > 6) return
-      for (const member of plan.members) {
-        // Each is drawn where it is set, and all but those that depend on another also where it is not.
-        for (const value of [{ [member.name]: 'x' }, {}]) {
-          const { sections, rest } = arrange(plan, layer, value)
-          const drawn = [...sections.flatMap((section) => section.items.flatMap(fieldsOf)), ...rest].map((it) => it.member.name)
-          expect(new Set(drawn).size, `${path}: drawn twice`).toBe(drawn.length)
-          const mayHide = ['id', 'create_time', 'update_time'].includes(member.name) || (layer?.fields[member.name]?.when !== undefined && !(member.name in value))
-          const isOfHiddenChoice = layer?.sections.some((section) => section.items.some((item) => typeof item !== 'string' && item.when && item.sides.some((side) => side.fields.includes(member.name))))
-          if (!drawn.includes(member.name) && !mayHide && !isOfHiddenChoice) lost.push(`${path}.${member.name}`)
-        }
-        visit(member.schema, layer?.fields[member.name]?.layer, `${path}.${member.name}`, depth + 1)
-      }
-    }
-    for (const [kind, layer] of kinds) visit(components.schemas[kind] as Schema, layer, kind, 0)
-    for (const [kind, layer] of Object.entries(SHENYU_LAYERS)) visit(forms.kinds[kind] as Schema, layer, kind, 0)
-    for (const { plugin, scope, look } of settings) visit(forms.plugins[plugin]?.[scope] as Schema, look.layer, `${plugin} ${scope}`, 0)
+    const lost = [
+      ...kinds.flatMap(([kind, layer]) => hidden(components.schemas[kind] as Schema, layer, kind)), ...Object.entries(SHENYU_LAYERS).flatMap(([kind, layer]) => hidden(forms.kinds[kind] as Schema, layer, kind)),
+      ...settings.flatMap(({ plugin, scope, look }) => hidden(forms.plugins[plugin]?.[scope] as Schema, look.layer, `${plugin} ${scope}`)),
+    ]
     expect(lost).toEqual([])
   })
 
   it('have all their texts in both languages', () => {
-    const all = [...Object.values(LAYERS), ...Object.values(SHENYU_LAYERS), ...Object.values(PLUGIN_LAYERS).flatMap(({ layer, identity }) => [layer, identity].flatMap((it) => it ?? []))]
-    const texts: Text[] = [...all.flatMap((layer) => [...textsOf(layer)]), ...settings.flatMap(({ look }) => [...textsOfLook(look)]), ...Object.values(TEXTS)]
+    const all = [...Object.values(LAYERS), ...Object.values(RULE_LAYERS), ...Object.values(SHENYU_LAYERS), ...Object.values(PLUGIN_LAYERS).flatMap(({ layer, identity }) => [layer, identity].flatMap((it) => it ?? []))]
+    const texts: Text[] = [...all.flatMap((layer) => [...textsOf(layer)]), ...settings.flatMap(({ look }) => [...textsOfLook(look)]), ...Object.values(TEXTS), ...[COMPARISONS, VALUE_KINDS, SUBJECTS].flatMap((it) => Object.values(it))]
     expect(texts.length).toBeGreaterThan(300)
     expect(texts.filter(([en, zh]) => en.trim() === '' || zh.trim() === '')).toEqual([])
     // What is the same in both is a name: no sentence is left in English.

@@ -218,6 +218,9 @@ export function fits(schema: Schema, value: unknown): boolean {
   if (types.length > 0 && !types.some((type) => isOfType(type, value))) return false
   if (isRecord(value)) {
     if (schema.required?.some((name) => !(name in value))) return false
+    // Messages of the registry say themselves of what type they are.
+    const type = schema.properties?.['@type']?.enum
+    if (type !== undefined && !type.includes(value['@type'])) return false
     const isOpen = schema.additionalProperties !== false || schema.patternProperties !== undefined
     // Of two objects the one that knows the fields is meant.
     return (isOpen && !schema.properties) || Object.keys(value).every((name) => name in (schema.properties ?? {}) || schema.patternProperties !== undefined)

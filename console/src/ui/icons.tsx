@@ -58,6 +58,9 @@ export function Logo({ size = 26 }: { size?: number }) {
   )
 }
 
+/** Icons of what plugins are for. */
+export const PURPOSE_ICONS = { authentication: 'key', security: 'certificates', traffic: 'routes', transformation: 'sliders', observability: 'requests', utility: 'plugins' } as const satisfies Record<string, IconName>
+
 /** Icons of screens by their addresses; a screen without one has that of its section. */
 const OF_ADDRESS: Record<string, IconName> = {
   '/': 'overview', '/requests': 'requests', '/explain': 'explain', '/nodes': 'nodes', '/plugins': 'plugins', '/certificates': 'certificates',

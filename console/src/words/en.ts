@@ -5,6 +5,9 @@ const { number, tenths, isOne } = numbersOf('en')
 /** `1 node`, `1,204 nodes`. */
 const count = (n: number, one: string, many: string) => `${number(n)} ${isOne(n) ? one : many}`
 
+/** A number, or a mark where it is not written yet. */
+export type Amount = number | string
+
 /** `the last 5 minutes`, or `these 5 minutes` where they are over. */
 const span = (minutes: number, isPast: boolean) =>
   isOne(minutes) ? (isPast ? 'this minute' : 'the last minute') : `${isPast ? 'these' : 'the last'} ${number(minutes)} minutes`
@@ -524,31 +527,32 @@ export const en = {
   switchLater: 'Save or discard the changes first.',
   sentences: {
     anyService: 'any service',
+    subjects: { HEADER: 'header', QUERY: 'query parameter', COOKIE: 'cookie', METHOD: 'method', PATH: 'path', CALLER_IP: "caller's address", CALLER_SERVICE: 'calling service', CALLER_METADATA: "caller's label", CALLEE_METADATA: "instance's label", CUSTOM: 'label' },
     nowhere: 'nowhere',
     or: (all: string[]) => new Intl.ListFormat('en', { type: 'disjunction' }).format(all),
     and: (all: string[]) => new Intl.ListFormat('en', { type: 'conjunction' }).format(all),
-    weight: (n: number) => `weight ${n}`,
+    weight: (n: Amount) => `weight ${n}`,
     route: (from: string, to: string) => `Calls from ${from} go to ${to}.`,
     levels: { UNKNOWN: 'any place', CAMPUS: 'the same campus', ZONE: 'the same zone', REGION: 'the same region', ALL: 'any place' },
     nearby: (service: string, near: string, far: string) => `Calls to ${service} go to instances in ${near}, or else as far as ${far}.`,
     together: 'over all instances together',
     each: 'in each instance',
-    limit: (what: string, n: number, time: string, scope: string) => `At most ${n} requests in ${time} to ${what}, counted ${scope}.`,
-    concurrency: (what: string, n: number, scope: string) => `At most ${n} requests at once to ${what}, counted ${scope}.`,
-    errorRate: (percent: number, seconds: number) => `${percent} % errors within ${seconds} s`,
-    inARow: (n: number) => `${n} errors in a row`,
+    limit: (what: string, n: Amount, time: string, scope: string) => `At most ${n} requests in ${time} to ${what}, counted ${scope}.`,
+    concurrency: (what: string, n: Amount, scope: string) => `At most ${n} requests at once to ${what}, counted ${scope}.`,
+    errorRate: (percent: Amount, seconds: Amount) => `${percent} % errors within ${seconds} s`,
+    inARow: (n: Amount) => `${n} errors in a row`,
     whenItFails: 'failures',
-    breaker: (from: string, to: string, when: string, seconds: number) => `Calls from ${from} to ${to} are cut off after ${when}, and tried again after ${seconds} s.`,
-    probe: (service: string, protocol: string, seconds: number) => `${service} is probed by ${protocol} every ${seconds} s.`,
+    breaker: (from: string, to: string, when: string, seconds: Amount) => `Calls from ${from} to ${to} are cut off after ${when}, and tried again after ${seconds} s.`,
+    probe: (service: string, protocol: string, seconds: Amount) => `${service} is probed by ${protocol} every ${seconds} s.`,
     lane: (name: string, services: string) => `Calls of lane ${name} stay within it at ${services}.`,
-    delayed: (service: string, seconds: number) => `Instances of ${service} register ${seconds} s after their start.`,
-    warms: (service: string, seconds: number) => `Fresh instances of ${service} get their full share after ${seconds} s.`,
+    delayed: (service: string, seconds: Amount) => `Instances of ${service} register ${seconds} s after their start.`,
+    warms: (service: string, seconds: Amount) => `Fresh instances of ${service} get their full share after ${seconds} s.`,
     drains: (service: string) => `Instances of ${service} get no more calls before they end.`,
     blocks: (service: string, who: string) => `${service} refuses calls from ${who}.`,
     allows: (service: string, who: string) => `${service} accepts calls from ${who} only.`,
-    mirror: (from: string, to: string, percent: number, copies: string) => `${percent} % of the calls from ${from} to ${to} are copied to ${copies}.`,
-    delays: (from: string, to: string, percent: number, ms: number) => `${percent} % of the calls from ${from} to ${to} are held for ${ms} ms.`,
-    aborts: (from: string, to: string, percent: number, code: number) => `${percent} % of the calls from ${from} to ${to} are answered ${code}.`,
+    mirror: (from: string, to: string, percent: Amount, copies: string) => `${percent} % of the calls from ${from} to ${to} are copied to ${copies}.`,
+    delays: (from: string, to: string, percent: Amount, ms: Amount) => `${percent} % of the calls from ${from} to ${to} are held for ${ms} ms.`,
+    aborts: (from: string, to: string, percent: Amount, code: Amount) => `${percent} % of the calls from ${from} to ${to} are answered ${code}.`,
   },
   renew: 'Renew',
   renewTitle: (id: string) => `Renew ${id}`,

@@ -511,6 +511,7 @@ export const zh: Words = {
   switchLater: '请先保存或放弃修改。',
   sentences: {
     anyService: '任意服务',
+    subjects: { HEADER: '请求头', QUERY: '查询参数', COOKIE: 'Cookie', METHOD: '方法', PATH: '路径', CALLER_IP: '主调 IP', CALLER_SERVICE: '主调服务', CALLER_METADATA: '主调标签', CALLEE_METADATA: '被调标签', CUSTOM: '标签' },
     nowhere: '无目标',
     or: (all) => new Intl.ListFormat('zh', { type: 'disjunction' }).format(all),
     and: (all) => new Intl.ListFormat('zh', { type: 'conjunction' }).format(all),

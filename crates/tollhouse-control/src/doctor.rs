@@ -34,7 +34,7 @@ pub struct Examination {
     pub findings: Vec<Finding>,
 }
 
-/// Checks all engines that the configuration names.
+/// Checks the etcd, databases and Redis in the configuration.
 ///
 /// # Errors
 /// If the configuration of an engine is invalid.

@@ -224,7 +224,7 @@ pub async fn follow(store: Arc<dyn Store>, following: Following) {
         }
         let reason = format!("{text}: {error}");
         if reason != last {
-            tracing::warn!(%reason, "ShenYu's admin is not followed; what it had last goes on to serve");
+            tracing::warn!(%reason, "ShenYu's admin cannot be followed; its last configuration stays in service");
             last = reason;
         }
         tokio::time::sleep(backoff.next_wait()).await;

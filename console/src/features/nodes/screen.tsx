@@ -1,12 +1,12 @@
 /** Nodes of all upstreams, with their state and what speaks for it. */
-import { Anchor, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Group, SegmentedControl, Table, Text, TextInput } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { json, query } from '../../api/client'
 import { useRates } from '../../api/rates'
 import type { NodeRow } from '../../api/types'
 import { Figures } from '../../flow/figures'
-import { NodeState, stateWord } from '../../ui/node-state'
+import { NodeState, nodeWord, stateOf, stateWord } from '../../ui/node-state'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
@@ -19,7 +19,7 @@ const ROWS = 50
 
 export function Nodes() {
   const words = useWords()
-  const { q, page = 1 } = api.useSearch()
+  const { q, state, page = 1 } = api.useSearch()
   const navigate = api.useNavigate()
   const found = useQuery({
     queryKey: ['nodes', q],
@@ -28,14 +28,25 @@ export function Nodes() {
     queryFn: ({ signal }) => json<{ total: number; rows: NodeRow[] }>(`/console/v1/nodes${query({ q })}`, { signal }),
   })
   const { data } = found
-  const shown = data?.rows.slice((page - 1) * ROWS, page * ROWS) ?? []
+  const rows = (data?.rows ?? []).filter((row) => state === undefined || stateOf(row) === state)
+  // The states that there are, with how many nodes are in each; the worst first, as in the list.
+  const counts = new Map<string, number>()
+  for (const row of data?.rows ?? []) counts.set(stateOf(row), (counts.get(stateOf(row)) ?? 0) + 1)
+  if (state !== undefined && !counts.has(state)) counts.set(state, 0)
+  const shown = rows.slice((page - 1) * ROWS, page * ROWS) ?? []
   const rates = useRates('nodes', shown.flatMap((row) => row.address ?? [])).data?.rows ?? []
   return (
     <>
       <ScreenHead title={words.nodes} note={words.nodesHelp} />
-      <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
+      <Group mb="md" gap="sm">
+        <TextInput data-filter className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined, state }, replace: true })} />
+        {data && (counts.size > 1 || state !== undefined) && (
+          <SegmentedControl size="xs" aria-label={words.state} value={state ?? ''} onChange={(next) => void navigate({ search: { q, state: next || undefined } })}
+            data={[{ value: '', label: `${words.allPlugins} ${data.rows.length}` }, ...[...counts].map(([name, count]) => ({ value: name, label: `${nodeWord(words, name)} ${count}` }))]} />
+        )}
+      </Group>
       {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />}
-      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (q ? <NoMatch filters={[q]} clear={() => void navigate({ search: {} })} /> : <Empty icon="nodes" title={words.noNodes}>{words.noNodesHelp} <Anchor component={Link} to="/objects/upstreams">{words.upstreams}</Anchor></Empty>) : (
+      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? (q || state ? <NoMatch filters={[q, state && nodeWord(words, state)]} clear={() => void navigate({ search: {} })} /> : <Empty icon="nodes" title={words.noNodes}>{words.noNodesHelp} <Anchor component={Link} to="/objects/upstreams">{words.upstreams}</Anchor></Empty>) : (
         <>
         <Scroll>
           <Table highlightOnHover>
@@ -58,7 +69,7 @@ export function Nodes() {
             </Table.Tbody>
           </Table>
         </Scroll>
-        <Pager page={page} rows={ROWS} shown={shown.length} total={data.rows.length} turn={(to) => void navigate({ search: { q, page: to > 1 ? to : undefined } })} />
+        <Pager page={page} rows={ROWS} shown={shown.length} total={rows.length} turn={(to) => void navigate({ search: { q, state, page: to > 1 ? to : undefined } })} />
         {data.total > data.rows.length && <Text size="sm" c="dimmed">{words.shown(1, data.rows.length, data.total)}</Text>}
         </>
       )}

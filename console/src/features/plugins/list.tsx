@@ -5,6 +5,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { json } from '../../api/client'
 import type { PluginRow } from '../../api/types'
 import { Count } from '../../ui/count'
+import { Icon, PURPOSE_ICONS } from '../../ui/icons'
 import { ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 
@@ -40,7 +41,7 @@ export function Plugins() {
         <Stack gap="lg">
           {CATEGORIES.map((category) => ({ category, own: rows.filter((row) => row.category === category) })).filter(({ own }) => own.length > 0).map(({ category, own }) => (
             <section key={category} aria-labelledby={category}>
-              <Title order={2} size="h4" id={category} mb="xs">{words.categories[category]}</Title>
+              <Title order={2} size="h4" id={category} mb="xs" className="with-icon"><Icon name={PURPOSE_ICONS[category]} />{words.categories[category]}</Title>
               <SimpleGrid cols={{ base: 1, xs: 2, md: 3, lg: 4 }} spacing="sm">{own.map((row) => <Card key={row.name} row={row} />)}</SimpleGrid>
             </section>
           ))}

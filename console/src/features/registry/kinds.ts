@@ -10,63 +10,41 @@ export const isRuleKind = (kind: string): kind is RuleKind => (RULE_KINDS as rea
 export interface Rule { kind: RuleKind; id: string; name: string; namespace: string; priority: number; enabled: boolean; update_time: number; rule: unknown }
 
 const config = (name: string, value: object) => ({ '@type': `type.googleapis.com/v1.${name}`, ...value })
-const exact = (value: string) => ({ type: 'EXACT', value })
+const empty = { type: 'EXACT', value: '' }
+const unnamed = { service: '', namespace: 'default' }
+const anyone = { service: '*', namespace: '*' }
+const every = { protocol: '*', method: '*', path: { type: 'EXACT', value: '*' } }
+const condition = { type: 'HEADER', key: '', value: empty }
 
-/** What a new rule begins with: names that must be replaced, and the least that its kind takes. */
+/** What a new rule begins with: its shape, choices that most rules make, and no name or number that only its author knows. */
 export const RULE_STARTS: Record<RuleKind, object> = {
   routing: {
-    name: 'canary', namespace: 'default', enable: true, routing_policy: 'RulePolicy', priority: 0,
-    routing_config: config('RuleRoutingConfig', {
-      rules: [{
-        name: 'all to v2',
-        sources: [{ service: '*', namespace: '*', arguments: [] }],
-        destinations: [{ service: 'orders', namespace: 'default', labels: { version: exact('2.0.0') }, weight: 100, priority: 0, isolate: false }],
-      }],
-    }),
+    name: '', namespace: 'default', enable: true, routing_policy: 'RulePolicy', priority: 0,
+    routing_config: config('RuleRoutingConfig', { rules: [{ name: '', sources: [{ ...anyone, arguments: [] }], destinations: [{ ...unnamed, labels: {}, weight: 100, priority: 0, isolate: false }] }] }),
   },
   'nearby-routing': {
-    name: 'nearby', namespace: 'default', enable: true, routing_policy: 'NearbyPolicy', priority: 0,
-    routing_config: config('NearbyRoutingConfig', { service: 'orders', namespace: 'default', match_level: 'ZONE', max_match_level: 'REGION', strict_nearby: false }),
+    name: '', namespace: 'default', enable: true, routing_policy: 'NearbyPolicy', priority: 0,
+    routing_config: config('NearbyRoutingConfig', { ...unnamed, match_level: 'ZONE', max_match_level: 'REGION', strict_nearby: false }),
   },
-  'rate-limit': {
-    name: 'limit', namespace: 'default', service: 'orders', resource: 'QPS', type: 'GLOBAL', disable: false,
-    amounts: [{ maxAmount: 100, validDuration: '1s' }],
-  },
+  'rate-limit': { name: '', ...unnamed, resource: 'QPS', type: 'GLOBAL', disable: false, amounts: [{}] },
   'circuit-breaker': {
-    name: 'breaker', namespace: 'default', enable: true, level: 'INSTANCE',
-    ruleMatcher: { source: { service: '*', namespace: '*' }, destination: { service: 'orders', namespace: 'default', method: exact('*') } },
-    block_configs: [{
-      name: 'errors', api: { protocol: '*', method: '*', path: exact('*') },
-      error_conditions: [{ inputType: 'RET_CODE', condition: { type: 'RANGE', value: '500~599' } }],
-      trigger_conditions: [{ triggerType: 'ERROR_RATE', errorPercent: 50, interval: 30, minimumRequest: 10 }],
-    }],
-    maxEjectionPercent: 50, recoverCondition: { sleepWindow: 30, consecutiveSuccess: 3 },
+    name: '', namespace: 'default', enable: true, level: 'INSTANCE',
+    ruleMatcher: { source: anyone, destination: { ...unnamed, method: { type: 'EXACT', value: '*' } } },
+    block_configs: [{ name: '', api: every, error_conditions: [{ inputType: 'RET_CODE', condition: { type: 'RANGE', value: '' } }], trigger_conditions: [{ triggerType: 'ERROR_RATE' }] }],
+    recoverCondition: {},
   },
-  'fault-detector': {
-    name: 'probe', namespace: 'default', targetService: { service: 'orders', namespace: 'default', method: exact('*') },
-    interval: 30, timeout: 1000, port: 0, protocol: 'HTTP', httpConfig: { method: 'GET', url: '/health', headers: [], body: '' },
-  },
+  'fault-detector': { name: '', namespace: 'default', targetService: { ...unnamed, api: every }, protocol: 'HTTP', httpConfig: { method: 'GET', url: '' } },
   lane: {
-    name: 'canary', entries: [{ type: 'polarismesh.cn/service', selector: config('ServiceSelector', { namespace: 'default', service: 'shop', labels: {} }) }],
-    destinations: [{ service: 'orders', namespace: 'default' }],
-    rules: [{ name: 'colour', enable: true, match_mode: 'PERMISSIVE', default_label_value: 'canary', traffic_match_rule: { arguments: [{ type: 'HEADER', key: 'x-lane', value: exact('canary') }], matchMode: 'AND' } }],
+    name: '', entries: [{ type: 'polarismesh.cn/service', selector: config('ServiceSelector', { ...unnamed, labels: {} }) }],
+    destinations: [unnamed],
+    rules: [{ name: '', enable: true, match_mode: 'PERMISSIVE', default_label_value: '', traffic_match_rule: { arguments: [condition], matchMode: 'AND' } }],
   },
-  lossless: {
-    service: 'orders', namespace: 'default',
-    lossless_online: { delay_register: { enable: true, strategy: 'DELAY_BY_TIME', interval_second: 30 }, warmup: { enable: true, interval_second: 60, curvature: 2 }, readiness: { enable: true } },
-    lossless_offline: { enable: true },
-  },
+  lossless: { ...unnamed, lossless_online: { delay_register: { enable: false }, warmup: { enable: false } }, lossless_offline: { enable: false } },
   'block-allow': {
-    name: 'partners', namespace: 'default', service: 'orders', enable: true, priority: 0,
-    block_allow_config: [{ api: { protocol: 'HTTP', method: 'GET', path: exact('/') }, arguments: [{ type: 'CALLER_IP', key: '$caller_ip', value: exact('10.0.0.1') }], block_allow_policy: 'ALLOW_LIST' }],
+    name: '', ...unnamed, enable: true, priority: 0,
+    block_allow_config: [{ api: every, arguments: [condition], block_allow_policy: 'ALLOW_LIST' }],
   },
-  'traffic-mirroring': {
-    service: 'orders', namespace: 'default', enabled: true, mirroringPercent: 10, sources: [{ service: '*', namespace: '*' }], destinations: [{ service: 'orders-shadow', namespace: 'default', weight: 100 }],
-  },
-  'fault-injection': {
-    service: 'orders', namespace: 'default', enabled: false, sources: [{ service: '*', namespace: '*' }], delayFault: { delayPercent: 10, delay: 100 },
-  },
-  'routing-v1': {
-    service: 'orders', namespace: 'default', inbounds: [{ sources: [{ service: '*', namespace: '*' }], destinations: [{ service: 'orders', namespace: 'default', metadata: { version: exact('2.0.0') }, weight: 100 }] }], outbounds: [],
-  },
+  'traffic-mirroring': { ...unnamed, enabled: true, sources: [anyone], destinations: [unnamed] },
+  'fault-injection': { ...unnamed, enabled: true, sources: [anyone] },
+  'routing-v1': { ...unnamed, inbounds: [{ sources: [anyone], destinations: [{ ...unnamed, metadata: {}, weight: 100 }] }] },
 }

@@ -1,10 +1,9 @@
-/** One governance rule: what it says in sentences, its form and its text as two views of one document, and the switch. The form
- * is made of what the gateway says rules of the kind are made of. */
-import { Anchor, Button, Group, Stack, Switch, Text } from '@mantine/core'
+/** One governance rule: what it says in sentences, its form and its text as two views of one document, and the switch. */
+import { Anchor, Button, Group, NativeSelect, Stack, Switch, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { ApiError, call, json } from '../../api/client'
 import { quoted } from '../../lib/curl'
 import { fault, memberText, pretty, withoutMembers } from '../../lib/json-text'
@@ -16,11 +15,13 @@ import { useWords } from '../../words/words'
 import { useRefusal } from '../../ui/permission'
 import type { Problem } from '../../form/context'
 import { useDocument } from '../../form/document'
-import { isElsewhere } from '../../form/leave'
-import { RULE_LAYERS } from '../../form/layers/rules'
+import { isElsewhere, leaveField } from '../../form/leave'
+import { RULE_LAYERS } from '../../form/layers/rules/all'
+import { type Age, missingIn } from '../../form/missing'
 import type { Schema } from '../../form/plan'
+import { TEXTS, useSay } from '../../form/texts'
 import { DocumentViews, type EditorView } from '../../form/views'
-import { isRuleKind, RULE_STARTS, type RuleKind } from './kinds'
+import { isRuleKind, RULE_KINDS, RULE_STARTS, type RuleKind } from './kinds'
 import { sentencesOf } from './sentence'
 
 /** What the gateway says of a rule and nobody writes. */
@@ -68,6 +69,8 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
   const { text } = document
   const schema = useRuleSchema(kind)
   const [isReviewing, review] = useState(false)
+  const [attempts, setAttempts] = useState(0)
+  const say = useSay()
   const [isDeleting, deletion] = useDisclosure(false)
   const [error, setError] = useState<unknown>()
   const isDone = useRef(false)
@@ -77,7 +80,27 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
   const isChanged = text !== (start ?? base)
   const refused = useRefusal('registry')
   useBlocker({ shouldBlockFn: (move) => isElsewhere(move) && isChanged && !isDone.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isDone.current })
-  const method = id === undefined ? 'POST' : 'PUT'
+  const isNew = id === undefined
+  const method = isNew ? 'POST' : 'PUT'
+  const startReview = () => {
+    if (broken !== undefined || refused !== undefined || !(isNew || isChanged)) return
+    // What a rule lacked before may be lacking still: the registry took it.
+    const lacks = missingPlaces(schema.data, kind, text, isNew ? 'new' : 'stored')
+    const lacked = new Set(isNew ? [] : missingPlaces(schema.data, kind, base, 'stored'))
+    if (lacks.every((place) => lacked.has(place))) review(true)
+    else setAttempts((count) => count + 1)
+  }
+  const latest = useRef(startReview)
+  useEffect(() => {
+    latest.current = startReview
+    const onKey = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
+      event.preventDefault()
+      leaveField(() => latest.current())
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  })
   const send = async (verb: string, body?: string) => {
     setError(undefined)
     try {
@@ -99,6 +122,7 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
         {id !== undefined && <Button size="xs" color="red" variant="light" disabled={refused !== undefined} title={refused} onClick={deletion.open}>{words.remove}</Button>}
       </ScreenHead>
       {error !== undefined && <ErrorBox error={error} />}
+      {isNew && <NativeSelect className="choice" mb="md" maw={360} label={say(TEXTS.ruleKind)} value={kind} data={RULE_KINDS.map((one) => ({ value: one, label: words.ruleKinds[one] }))} onChange={(event) => void navigate({ to: '/registry/rules/$kind/$id', params: { kind: event.currentTarget.value, id: NEW } })} />}
       {id !== undefined && hasSwitch(kind) && <Switching path={path} isOn={isOn} refused={refused ?? (isChanged ? words.switchLater : undefined)} fail={setError} />}
       <Sentences kind={kind} text={readable} />
       {isReviewing ? (
@@ -110,20 +134,27 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
       ) : (
         <Stack>
           <DocumentViews
-            schema={schema.data} layer={RULE_LAYERS[kind]} document={document} view={view} problems={NO_PROBLEMS} isTaken={false}
+            schema={schema.data} layer={RULE_LAYERS[kind]} document={document} view={view} problems={NO_PROBLEMS} isTaken={false} attempts={attempts} place={isNew ? undefined : `rules/${kind}`}
             choose={(next) => void navigate({ to: '.', search: ((before: object) => ({ ...before, view: next === 'form' ? undefined : next })) as never, replace: true, resetScroll: false })}
             instead={schema.isError ? <ErrorBox error={schema.error} retry={() => void schema.refetch()} /> : schema.data === undefined ? <Loading /> : undefined}
+            actions={(
+              <>
+                <Button disabled={broken !== undefined || refused !== undefined || (!isNew && !isChanged)} title={refused ?? (isNew || isChanged ? undefined : words.noChange)} onClick={startReview}>{words.review}</Button>
+                <Button variant="default" disabled={!isChanged} onClick={() => document.edit(start ?? base, 'whole')}>{words.discard}</Button>
+                {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
+              </>
+            )}
           />
-          <Group>
-            <Button disabled={broken !== undefined || refused !== undefined || (id !== undefined && !isChanged)} title={refused} onClick={() => review(true)}>{words.review}</Button>
-            <Button variant="default" disabled={!isChanged} onClick={() => document.edit(start ?? base, 'whole')}>{words.discard}</Button>
-          </Group>
         </Stack>
       )}
       {isDeleting && <Deletion what={name || (id ?? '')} typed={name || (id ?? '')} help={words.deleteRuleHelp} close={deletion.close} remove={() => send('DELETE').finally(deletion.close)} />}
     </>
   )
 }
+
+/** Places of what a rule still needs. */
+const missingPlaces = (schema: Schema | undefined, kind: RuleKind, text: string, age: Age): string[] =>
+  schema === undefined ? [] : missingIn(schema, RULE_LAYERS[kind], JSON.parse(text || '{}'), () => undefined, age).map(({ path }) => path.join('/'))
 
 /** What rules of a kind are made of; it changes with the program only. */
 const useRuleSchema = (kind: RuleKind) =>

@@ -4,6 +4,7 @@ import { pretty } from '../../lib/json-text'
 import { type Path, setAt, textAt } from '../../lib/pointer'
 import { en } from '../../words/en'
 import { zh } from '../../words/zh'
+import { RULE_EXAMPLES } from '../../../e2e/rules'
 import { RULE_KINDS, RULE_STARTS } from './kinds'
 import { sentencesOf } from './sentence'
 
@@ -11,11 +12,19 @@ describe('what a rule says', () => {
   it('is told of a new rule of every kind, in every language', () => {
     for (const kind of RULE_KINDS) {
       for (const words of [en, zh]) {
-        const said = kind === 'fault-injection' ? sentencesOf(kind, { ...RULE_STARTS[kind], abortFault: { abortPercent: 5, abortCode: 503 } }, words) : sentencesOf(kind, RULE_STARTS[kind], words)
+        const said = kind === 'fault-injection' ? sentencesOf(kind, { ...RULE_EXAMPLES[kind], abortFault: { abortPercent: 5, abortCode: 503 } }, words) : sentencesOf(kind, RULE_EXAMPLES[kind], words)
         expect(said.length, kind).toBeGreaterThan(0)
         expect(said.join(' '), kind).not.toMatch(/undefined|NaN|\[object/)
       }
     }
+  })
+
+  it('leaves open what a new rule does not say yet, and makes no name up', () => {
+    for (const kind of RULE_KINDS) {
+      for (const words of [en, zh]) expect(sentencesOf(kind, RULE_STARTS[kind], words).join(' '), kind).not.toMatch(/undefined|NaN|\[object|orders|canary/)
+      expect(JSON.stringify(RULE_STARTS[kind]), kind).not.toMatch(/orders|canary|v2|2\.0|x-lane|10\.0\.0/)
+    }
+    expect(sentencesOf('routing', RULE_STARTS.routing, en)).toEqual(['Calls from any service go to … (weight 100).'])
   })
 
   it('names callers, conditions and destinations', () => {
@@ -42,7 +51,7 @@ describe('a rule in its form', () => {
 
   it('is what it was when what is there is written again, and differs in one place after one edit', () => {
     for (const kind of RULE_KINDS) {
-      const text = pretty(JSON.stringify({ ...RULE_STARTS[kind], unknown: { kept: 12345678901 }, '@x': {} }))
+      const text = pretty(JSON.stringify({ ...RULE_EXAMPLES[kind], unknown: { kept: 12345678901 }, '@x': {} }))
       for (const path of places(JSON.parse(text))) {
         const there = textAt(text, path) as string
         expect(setAt(text, path, there), kind).toBe(text)

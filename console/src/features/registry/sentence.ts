@@ -8,20 +8,28 @@ type Json = Record<string, unknown>
 const record = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {})
 const list = (value: unknown): Json[] => (Array.isArray(value) ? value.map(record) : [])
 const text = (value: unknown) => (typeof value === 'string' ? value : typeof value === 'number' ? String(value) : '')
-const number = (value: unknown) => Number(value ?? 0)
 
 /** Operators of a comparison, as people read them. */
 const SIGNS: Record<string, string> = { EXACT: '=', REGEX: '~', NOT_EQUALS: '≠', IN: '∈', NOT_IN: '∉', RANGE: 'in' }
 
+/** What is not written yet. */
+const OPEN = '…'
+
+/** Subjects of conditions that need no name. */
+const NAMELESS = new Set(['METHOD', 'PATH', 'CALLER_IP'])
+
+/** A number as it is written; one that is not yet is left open, and what is no number counts as zero. */
+const number = (value: unknown): number | string => (value === undefined || value === null ? OPEN : Number.isFinite(Number(value)) ? Number(value) : 0)
+
+const isSome = (value: unknown) => Number(value ?? 0) > 0
+
 /** `version = 2.0.0` */
 function comparison(key: string, value: unknown): string {
   const { type, value: wanted } = record(value)
-  return `${key} ${SIGNS[text(type)] ?? '='} ${text(wanted)}`
+  return `${key} ${SIGNS[text(type)] ?? '='} ${text(wanted) || OPEN}`
 }
 
 const comparisons = (value: unknown) => Object.entries(record(value)).map(([key, wanted]) => comparison(key, wanted))
-
-const conditions = (value: unknown) => list(value).map((one) => comparison([text(one.type).toLowerCase(), text(one.key)].filter(Boolean).join(' '), one.value))
 
 /** Sentences about a rule; none where it says nothing that has one. */
 export function sentencesOf(kind: RuleKind, rule: unknown, words: Words): string[] {
@@ -29,8 +37,13 @@ export function sentencesOf(kind: RuleKind, rule: unknown, words: Words): string
   const value = record(rule)
   const service = (one: Json) => {
     const name = text(one.service)
-    return name === '' || name === '*' ? say.anyService : name
+    return name === '*' || (one.service ?? undefined) === undefined ? say.anyService : name || OPEN
   }
+  const conditions = (all: unknown) => list(all).map((one) => {
+    const subject = say.subjects[text(one.type) as keyof typeof say.subjects] ?? ''
+    // Names that the protocol gives begin with a dollar sign.
+    return comparison([subject, text(one.key).replace(/^\$.*/, '') || (NAMELESS.has(text(one.type)) ? '' : OPEN)].filter(Boolean).join(' '), one.value)
+  })
   const suffixed = (name: string, more: string[]) => (more.length === 0 ? name : `${name} (${more.join(', ')})`)
   const caller = (one: Json) => suffixed(service(one), [...conditions(one.arguments), ...comparisons(one.metadata)])
   const callers = (all: unknown) => say.or(list(all).map(caller)) || say.anyService
@@ -52,7 +65,7 @@ export function sentencesOf(kind: RuleKind, rule: unknown, words: Words): string
       const method = text(record(value.method).value)
       const what = suffixed(own, [...(method ? [method] : []), ...conditions(value.arguments), ...comparisons(value.labels)])
       const scope = value.type === 'LOCAL' ? say.each : say.together
-      const amounts = list(value.amounts).map((one) => say.limit(what, number(one.maxAmount), text(one.validDuration), scope))
+      const amounts = list(value.amounts).map((one) => say.limit(what, number(one.maxAmount), text(one.validDuration) || OPEN, scope))
       const atOnce = number(record(value.concurrency_amount).max_amount)
       return value.resource === 'CONCURRENCY' ? [say.concurrency(what, atOnce, scope)] : amounts
     }
@@ -86,8 +99,8 @@ export function sentencesOf(kind: RuleKind, rule: unknown, words: Words): string
       const delay = record(value.delayFault)
       const abort = record(value.abortFault)
       return [
-        ...(number(delay.delayPercent) > 0 ? [say.delays(callers(value.sources), own, number(delay.delayPercent), number(delay.delay))] : []),
-        ...(number(abort.abortPercent) > 0 ? [say.aborts(callers(value.sources), own, number(abort.abortPercent), number(abort.abortCode))] : []),
+        ...(isSome(delay.delayPercent) ? [say.delays(callers(value.sources), own, number(delay.delayPercent), number(delay.delay))] : []),
+        ...(isSome(abort.abortPercent) ? [say.aborts(callers(value.sources), own, number(abort.abortPercent), number(abort.abortCode))] : []),
       ]
     }
     case 'routing-v1':

@@ -2,6 +2,7 @@
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { Dialog } from '../../ui/dialog'
+import { Icon, PURPOSE_ICONS } from '../../ui/icons'
 import { useWords } from '../../words/words'
 import { useForm } from '../context'
 import { PLUGIN_LAYERS } from '../layers/plugins/all'
@@ -47,7 +48,7 @@ export function Gallery({ taken, known, pick, close }: Props) {
       <div className="gallery">
         {shown.map(({ key, title, own }) => (
           <section key={key} aria-label={title}>
-            <h3>{title}</h3>
+            <h3 className="with-icon">{key in PURPOSE_ICONS && <Icon name={PURPOSE_ICONS[key as keyof typeof PURPOSE_ICONS]} size={16} />}{title}</h3>
             <div className="gallery-rows">
               {own.map((row) => (
                 <button key={row.name} type="button" className="gallery-row" onClick={() => pick(row.name)}>

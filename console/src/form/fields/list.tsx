@@ -1,6 +1,7 @@
 /** The items of a list, one field each. */
 import { Button } from '@mantine/core'
 import type { Path } from '../../lib/pointer'
+import { isBlank } from '../../lib/record'
 import { useWords } from '../../words/words'
 import { arrange, fieldsOf } from '../arrange'
 import { drawn, More } from '../bound'
@@ -54,7 +55,7 @@ function Row({ path, item, value, label, look }: { path: Path; item: Schema; val
   const plan = planOf(item, value)
   if (plan.kind !== 'object') return null
   const { sections, rest } = arrange(plan, look.layer, value)
-  const set = rest.filter((one) => one.member.name in fields)
+  const set = rest.filter((one) => !isBlank(fields[one.member.name]))
   const first = sections.flatMap((section) => section.items.flatMap(fieldsOf))
   return (
     <div className="item row" role="group" aria-label={label}>

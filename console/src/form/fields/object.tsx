@@ -2,6 +2,7 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Path } from '../../lib/pointer'
+import { isBlank } from '../../lib/record'
 import { useWords } from '../../words/words'
 import { arrange, type Drawn, type DrawnField, type DrawnSection, fieldsOf, isChoice } from '../arrange'
 import { drawn, More } from '../bound'
@@ -28,8 +29,8 @@ export function ObjectFields({ path, plan, value, layer, isRow }: Props) {
         const items = <Items items={section.items} path={path} fields={fields} />
         const names = section.items.flatMap(fieldsOf).map((it) => it.member.name)
         return section.isFolded
-          ? <Fold key={at} title={say(section.title)} field={path} members={names} isOpenFirst={names.some((name) => name in fields)} count={setCount(names, fields, say(TEXTS.isSet))}><div className="fields">{items}</div></Fold>
-          : <div key={at} className={isRow ? 'fields cells' : 'fields'}>{say(section.title) !== '' && <Text fw={600} size="sm">{say(section.title)}</Text>}{items}</div>
+          ? <Fold key={at} title={say(section.title)} field={path} members={names} isOpenFirst={names.some((name) => !isBlank(fields[name]))} count={setCount(names, fields, say(TEXTS.isSet))}><div className="fields">{items}</div></Fold>
+          : <div key={at} className={isRow || section.isRow ? 'fields cells' : 'fields'}>{say(section.title) !== '' && <Text fw={600} size="sm">{say(section.title)}</Text>}{items}</div>
       })}
       {plan.rest !== undefined && <Rows path={path} names={Object.keys(fields).filter((name) => !plan.members.some((it) => it.name === name))} fields={fields} schema={plan.rest} />}
       <Rest path={path} rest={rest} unknown={unknown} fields={fields} title={sections.length === 0 ? '' : say(TEXTS.allSettings)} />
@@ -67,7 +68,7 @@ function TopSection({ section, path, fields }: { section: DrawnSection; path: Pa
   const items = <Items items={section.items} path={path} fields={fields} />
   const title = say(section.title)
   if (section.isFolded) {
-    return <Fold isSection title={title} note={section.note && say(section.note)} field={path} members={names} isOpenFirst={names.some((name) => name in fields)} count={setCount(names, fields, say(TEXTS.isSet))}><div className="fields">{items}</div></Fold>
+    return <Fold isSection title={title} note={section.note && say(section.note)} field={path} members={names} isOpenFirst={names.some((name) => !isBlank(fields[name]))} count={setCount(names, fields, say(TEXTS.isSet))}><div className="fields">{items}</div></Fold>
   }
   return (
     <section className="section" aria-label={title || undefined}>
@@ -78,7 +79,7 @@ function TopSection({ section, path, fields }: { section: DrawnSection; path: Pa
 }
 
 const setCount = (names: string[], fields: Record<string, unknown>, word: string) => {
-  const count = names.filter((name) => name in fields).length
+  const count = names.filter((name) => !isBlank(fields[name])).length
   return count === 0 ? undefined : `${count} ${word}`
 }
 

@@ -7,7 +7,7 @@ import { isKind, type ObjectRow } from '../../api/types'
 import { useWords } from '../../words/words'
 import { useFault, useForm } from '../context'
 import { type FieldProps, Help } from '../field'
-import type { Target } from '../layers/layer'
+import type { RegistryTarget, Target } from '../layers/layer'
 import { TEXTS, useSay } from '../texts'
 import { type Option, Picker } from './picker'
 import { Frame } from './scalars'
@@ -21,8 +21,11 @@ const REST_MS = 150
 /** Rows of ShenYu's objects, as far as a picker shows them. */
 interface ShenyuRow { id: string; name?: string; role?: string; pluginName?: string }
 
+/** What a reference of the gateway names; names of the registry have a field of their own. */
+type Referenced = Exclude<Target, RegistryTarget>
+
 /** What is offered for a text. */
-async function optionsOf(target: Target, text: string, signal: AbortSignal): Promise<Option[]> {
+async function optionsOf(target: Referenced, text: string, signal: AbortSignal): Promise<Option[]> {
   if (isKind(target)) {
     const { rows } = await json<{ rows: ObjectRow[] }>(`/console/v1/objects/${target}${query({ q: text || undefined, page_size: OPTIONS })}`, { signal })
     return rows.map((row) => ({ value: row.id, title: row.name && row.name !== row.id ? `${row.name} · ${row.id}` : row.id, note: noteOf(row) }))
@@ -37,7 +40,7 @@ const noteOf = (row: ObjectRow): string =>
   [row.desc, (row.hosts ?? (row.host ? [row.host] : [])).join(', '), (row.snis ?? (row.sni ? [row.sni] : [])).join(', '), row.plugins?.join(', '), row.service_name].filter(Boolean).join(' · ')
 
 /** A reference: a text or a number, as it was written. */
-export function Reference({ target, ...props }: FieldProps & { target: Target }) {
+export function Reference({ target, ...props }: FieldProps & { target: Referenced }) {
   const { path, label, schema, look, value, isRequired, canRemove, isBare } = props
   const words = useWords()
   const say = useSay()

@@ -91,7 +91,7 @@ export function NumberField({ takesText, ...props }: FieldProps & { takesText: b
     if (isNumber && !isQuotedNumber) set(props.path, text)
     else if (takesText) set(props.path, JSON.stringify(text))
   }
-  const value = draft ?? (isText ? (props.value as string) : (written ?? ''))
+  const value = draft ?? (isText ? (props.value as string) : props.value === undefined ? '' : (written ?? ''))
   const last = props.path.at(-1)
   const unit = unitOf(typeof last === 'string' ? last : '', props.schema, props.look)
   const larger = inWords(props.value ?? props.schema.default, unit)

@@ -7,7 +7,7 @@ const isServer = ({ type }: Record<string, unknown>) => type !== 'client'
 export const ssl: Layer = {
   needs: [
     { title: ['Certificate chain', '证书链'], sides: [['cert']] },
-    { title: ['Private key', '私钥'], sides: [['key']], isWriteOnly: true },
+    { title: ['Private key', '私钥'], sides: [['key']], isOfNew: true },
     { title: ['Host names', '主机名'], sides: [['snis'], ['sni']], when: isServer },
   ],
   sections: [

@@ -291,6 +291,9 @@ async fn the_console_needs_the_token_of_a_login() {
     assert_eq!((refused.status, refused.code()), (401, 401_001));
 
     let log_in = |password| json!({"name": "polaris", "password": password}).to_string();
+    // A console asks before the log-in.
+    let before = server.send("GET", "/core/v1/auth/status", "", "").await;
+    assert_eq!(before.json()["optionSwitch"]["options"]["consoleOpen"], "true", "{}", before.text);
     let wrong = server.send("POST", "/core/v1/user/login", headers, &log_in("x")).await;
     assert_eq!((wrong.status, wrong.code()), (401, 401_001));
     let right = server.send("POST", "/core/v1/user/login", headers, &log_in("polaris")).await;
@@ -460,8 +463,11 @@ async fn services_and_namespaces_have_a_life_of_their_own() {
         let found = server.get(&format!("/naming/v1/services{query}")).await.json();
         assert_eq!(found["amount"], amount, "{query}");
     }
-    let shown = server.get("/naming/v1/services").await.json()["services"][0].clone();
-    assert_eq!((&shown["total_instance_count"], &shown["token"]), (&json!(1), &Value::Null));
+    for path in ["/naming/v1/services", "/naming/v1/services/all"] {
+        let shown = server.get(path).await.json()["services"][0].clone();
+        assert_eq!((&shown["total_instance_count"], &shown["token"]), (&json!(1), &Value::Null));
+        assert_eq!(shown["metadata"]["team"], "a", "{path}: {shown}");
+    }
     let refused = server.post("/naming/v1/services/delete", &service).await;
     assert_eq!((refused.status, refused.code()), (400, 400_204));
 

@@ -80,9 +80,7 @@ impl Ports {
 
 /// Returns the further settings of Tollhouse.
 pub(crate) fn tollhouse_settings() -> String {
-    format!(
-        "tls: {{ fallback_sni: {NAME} }}\nlimits: {{ requests_per_connection: 1000000000 }}\n"
-    )
+    format!("tls: {{ fallback_sni: {NAME} }}\nlimits: {{ requests_per_connection: 1000000000 }}\n")
 }
 
 impl EdgeProxy {

@@ -90,12 +90,13 @@ fn variables(host: &Host) -> Result<()> {
         variable(lua, &shared, &name)
     })?;
     let shared = Rc::clone(&host.shared);
-    host.add_quick("nginx_var_index", move |lua, (_is_table, name): (bool, String)| {
-        match variable(lua, &shared, &name)? {
+    host.add_quick(
+        "nginx_var_index",
+        move |lua, (_is_table, name): (bool, String)| match variable(lua, &shared, &name)? {
             Value::Nil => argument_in_any_case(lua, &name),
             found => Ok(found),
-        }
-    })?;
+        },
+    )?;
     host.add_shared("set_var", |_, shared, (name, value): (LuaString, Value)| {
         let name = name.to_str()?.to_owned();
         let value = match value {

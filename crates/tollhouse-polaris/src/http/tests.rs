@@ -689,6 +689,39 @@ async fn lengths_count_before_what_is_missing() {
 }
 
 #[tokio::test]
+async fn routing_rules_are_found_by_a_service_and_its_namespace() {
+    let server = Server::start().await;
+    let config = json!({
+        "@type": "type.googleapis.com/v1.RuleRoutingConfig",
+        "rules": [{"name": "r", "sources": [{"service": "a", "namespace": "na"}],
+                   "destinations": [{"service": "b", "namespace": "nb"}]}],
+    });
+    let rule = json!([{"name": "r", "routing_policy": "RulePolicy", "routing_config": config}]);
+    let created = server.post("/naming/v2/routings", &rule).await;
+    assert_eq!(created.code(), 200_000, "{}", created.text);
+    for (query, amount) in [
+        ("service=b", 1),
+        ("service=b&namespace=nb", 1),
+        ("service=a&namespace=na", 1),
+        ("service=b&namespace=na", 0),
+        ("namespace=nb", 1),
+        ("namespace=elsewhere", 1),
+    ] {
+        let found = server.get(&format!("/naming/v2/routings?{query}")).await.json();
+        assert_eq!(found["amount"], amount, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_calls_is_a_document_of_swagger() {
+    let server = Server::start().await;
+    let list = server.send("GET", "/apidocs.json", "", "").await.json();
+    assert_eq!(list["swagger"], "2.0");
+    let call = &list["paths"]["/naming/v1/services"]["get"];
+    assert_eq!(call, &json!({"summary": "GET /naming/v1/services", "tags": ["naming"]}));
+}
+
+#[tokio::test]
 async fn rules_of_every_kind_are_written_listed_and_handed_out() {
     let server = Server::start().await;
     let any = |name: &str, mut fields: Value| {

@@ -277,7 +277,8 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
 /// Returns all services on one page, for selection lists.
 fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let (name, namespace) = (query.get("name"), query.get("namespace"));
-    let allows_key = |key: &ServiceKey| allows(name, &key.name) && allows(namespace, &key.namespace);
+    let allows_key =
+        |key: &ServiceKey| allows(name, &key.name) && allows(namespace, &key.namespace);
     let mut found: Vec<_> = state
         .services()
         .filter(|view| allows_key(&view.service.key))

@@ -311,6 +311,23 @@ async fn an_encrypted_file_is_plain_in_the_console_and_encrypted_for_clients() {
 }
 
 #[tokio::test]
+async fn any_content_is_published_where_the_server_is_told_to() {
+    let server = Server::start().await;
+    server.post(FILES, &file("app.yaml", "a: [1")).await;
+    let publish = release("app.yaml").to_string();
+    let descriptor = crate::http::console::descriptor("v1.ConfigFileRelease");
+    let message = crate::json::read(&descriptor, publish.as_bytes()).expect("a release");
+    let mut codes = Vec::new();
+    for dialect in [server.dialect.clone(), server.dialect.clone().with_forced_publication()] {
+        let caller =
+            crate::dialect::Caller { token: Some("client"), address: None, operator: None };
+        let reply = dialect.publish_config_file(&caller, &message).await;
+        codes.push(reply.expect("a message").code);
+    }
+    assert_eq!(codes, [crate::Code::InvalidConfigFileFormat, crate::Code::ExecuteSuccess]);
+}
+
+#[tokio::test]
 async fn a_content_that_does_not_parse_is_published_only_by_force() {
     let server = Server::start().await;
     server.post(FILES, &file("app.yaml", "a: [1")).await;

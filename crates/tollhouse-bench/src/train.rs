@@ -6,6 +6,7 @@
 //! plugins with an access log, refusals, traces, Lua, ShenYu's rules, HTTP/2, TLS, gRPC, and the
 //! calls of the registry.
 
+use crate::admin::{Object, put_all};
 use crate::client::{get_request, probe};
 use crate::edge::proxy::{self, Certificate, Nodes, Ports};
 use crate::gate::{self, REQUEST, origin::Origin};
@@ -15,19 +16,22 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
-use tollhouse_testbed::{Bootstrap, Program, free_port};
+use tollhouse_testbed::{Bootstrap, Listen, Program, free_port};
 
 /// Number of requests of each kind: far more than the profile needs, but few enough to finish in
 /// two minutes.
 const REQUESTS: usize = 48_000;
 /// Number of routes, so that finding one needs a search.
 const ROUTES: usize = 1_000;
+/// Number of routes and of consumers that are written and then read at a start.
+const OBJECTS: usize = 10_000;
 
 /// Sends the load to an instrumented binary, which writes its profile when it ends.
 pub(crate) fn run(binary: &Path) -> Result<()> {
     routes(binary)?;
     gate::train(binary, REQUESTS)?;
     protocols(binary)?;
+    objects(binary)?;
     registry(binary)
 }
 
@@ -108,6 +112,42 @@ fn protocols(binary: &Path) -> Result<()> {
 /// Definition of the calls; the mock returns any message that it gets.
 const ECHO: &str = "syntax = \"proto3\"; package bench; message Text { string text = 1; }\n\
     service Echo { rpc Unary(Text) returns (Text); }\n";
+
+/// Writes objects through the Admin API, and starts again with all of them.
+fn objects(binary: &Path) -> Result<()> {
+    let origin = Origin::start()?;
+    let data = fresh_folder()?;
+    let (port, admin) = (free_port()?, free_port()?);
+    let settings = format!("admin: {{ key: {} }}\n", gateway::ADMIN_KEY);
+    let start = || -> Result<Program> {
+        let bootstrap = Bootstrap {
+            data: Some(data.path()),
+            has_resources: false,
+            listen: Listen { admin, ..gateway::listen(port)? },
+            settings: &settings,
+            ..Bootstrap::default()
+        };
+        let folder = fresh_folder()?;
+        let mut command = Command::new(binary);
+        command.args(["run", "--config"]).arg(gateway::write(folder.path(), &bootstrap, "")?);
+        Ok(Program::start_in("tollhouse", folder, command)?)
+    };
+    let program = start()?;
+    program.wait_until_it_listens(admin)?;
+    put_all(admin, OBJECTS, |number| {
+        let value = gateway::route_with_plugins(origin.port(), number, &json!({}));
+        Object { path: format!("routes/{number}"), value }
+    })?;
+    put_all(admin, OBJECTS, |number| {
+        let path = format!("consumers/{}", gateway::consumer_name(number));
+        Object { path, value: gateway::consumer(number) }
+    })?;
+    program.stop();
+    let program = start()?;
+    program.wait_until_it_answers(port, &probe(&gateway::route_path(OBJECTS - 1), ""))?;
+    program.stop();
+    Ok(())
+}
 
 /// Registers, discovers and deregisters instances, and sends heartbeats.
 fn registry(binary: &Path) -> Result<()> {

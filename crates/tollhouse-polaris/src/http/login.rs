@@ -19,6 +19,8 @@ use prost::Message;
 use std::net::IpAddr;
 use tollhouse_web::Peer;
 
+/// Path of the log-in.
+pub(super) const LOG_IN: &str = "/core/v1/user/login";
 /// Maximum length of a login's body in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Role of the account of the bootstrap file, as consoles expect it.

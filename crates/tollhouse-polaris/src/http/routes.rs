@@ -185,7 +185,7 @@ fn other_routes() -> Routes {
         .route("/metrics", get(|State(api): State<HttpApi>| async move { metrics(&api) }))
         .route("/apidocs.json", get(async || json(&call_list())))
         .route(
-            "/core/v1/user/login",
+            login::LOG_IN,
             post(|State(api): State<HttpApi>, request: Request| login::log_in(api, request)),
         )
         .route(

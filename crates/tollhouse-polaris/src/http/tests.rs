@@ -274,6 +274,13 @@ async fn no_website_makes_calls_of_clients() {
         assert_eq!(answer.status, status, "{host} {more}: {}", answer.text);
         assert_eq!(answer.text.contains("listen.hosts"), status == 403, "{}", answer.text);
     }
+    // A console passes on the origin of its own pages when somebody logs in.
+    let login = json!({"name": "polaris", "password": "polaris"}).to_string();
+    let own = format!("{json}origin: http://127.0.0.1:8080\r\n");
+    for (host, status) in [("127.0.0.1:8090", 200), ("evil.example", 403)] {
+        let answer = server.send_to(host, "POST", "/core/v1/user/login", &own, &login).await;
+        assert_eq!(answer.status, status, "{host}: {}", answer.text);
+    }
     for path in ["/metrics", "/", "/prometheus/v1/clients", "/naming/v1/services"] {
         assert_eq!(server.send_to("evil.example", "GET", path, "", "").await.status, 403, "{path}");
     }

@@ -7,7 +7,7 @@
 //!
 //! The configuration of each proxy is in `edge/proxy.rs`.
 
-pub(super) mod proxy;
+pub(crate) mod proxy;
 mod relay;
 mod rest;
 

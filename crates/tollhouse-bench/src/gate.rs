@@ -163,6 +163,12 @@ impl Load {
             Self::PluginsAndLog => key_line(0),
         }
     }
+
+    /// Sends this number of requests to a gateway, and checks their status.
+    fn send(self, port: u16, requests: usize) -> Result<()> {
+        let request = format!("{REQUEST}{}\r\n", self.lines());
+        send(port, &request, Repeats { requests, status: 200 })
+    }
 }
 
 /// Checks whether instructions can be counted on this machine.
@@ -257,6 +263,42 @@ fn slope(short: u64, long: u64) -> f64 {
 /// written before the program ends, because an end may or may not free the snapshot, which costs
 /// as much as thousands of requests.
 fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result<u64> {
+    let name = format!("callgrind.out.{requests}{}", load.profile_suffix());
+    let profile = shell::target_directory().join(name);
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(binary);
+    let (program, port) = start(command, origin_port, load).context("under valgrind")?;
+    wait_until_idle(&program)?;
+    load.send(port, requests)?;
+    wait_until_idle(&program)?;
+    // callgrind numbers the files that it writes on demand.
+    let written = PathBuf::from(format!("{}.1", profile.display()));
+    shell::output_of(shell::command("vgdb").arg(format!("--pid={}", program.pid())).arg("dump"))?;
+    program.stop();
+    std::fs::rename(&written, &profile)
+        .with_context(|| format!("callgrind wrote no {}", written.display()))?;
+    let text = std::fs::read_to_string(&profile)?;
+    total(&text).with_context(|| format!("no total in {}", profile.display()))
+}
+
+/// Sends an instrumented program the loads of the gate that differ from a plain request by a part
+/// of the gateway.
+pub(crate) fn train(binary: &Path, requests: usize) -> Result<()> {
+    let origin = Origin::start()?;
+    let traced = [Share::OnePercent, Share::AllOnCore].map(Load::Traced);
+    for load in [Load::Shenyu(1), traced[0], traced[1], Load::Lua] {
+        let (program, port) = start(Command::new(binary), origin.port(), load)?;
+        load.send(port, requests)?;
+        program.stop();
+    }
+    Ok(())
+}
+
+/// Starts a gateway by this command, and waits until it answers. Returns it with its port.
+fn start(mut command: Command, origin_port: u16, load: Load) -> Result<(Program, u16)> {
     let folder = shell::fresh_folder()?;
     let port = free_port()?;
     let settings = load.settings(origin_port);
@@ -267,30 +309,10 @@ fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result
         ..Bootstrap::default()
     };
     let configuration = gateway::write(folder.path(), &bootstrap, &load.resources(origin_port))?;
-    let name = format!("callgrind.out.{requests}{}", load.profile_suffix());
-    let profile = shell::target_directory().join(name);
-    let mut command = Command::new("valgrind");
-    command
-        .args(["--tool=callgrind", "--quiet"])
-        .arg(format!("--callgrind-out-file={}", profile.display()))
-        .arg(binary)
-        .args(["run", "--config"])
-        .arg(configuration);
+    command.args(["run", "--config"]).arg(configuration);
     let program = Program::start_in("tollhouse", folder, command)?;
-    let probe = probe("/r/0", &load.lines());
-    program.wait_until_it_answers(port, &probe).context("under valgrind")?;
-    wait_until_idle(&program)?;
-    let request = format!("{REQUEST}{}\r\n", load.lines());
-    send(port, &request, Repeats { requests, status: 200 })?;
-    wait_until_idle(&program)?;
-    // callgrind numbers the files that it writes on demand.
-    let written = PathBuf::from(format!("{}.1", profile.display()));
-    shell::output_of(shell::command("vgdb").arg(format!("--pid={}", program.pid())).arg("dump"))?;
-    program.stop();
-    std::fs::rename(&written, &profile)
-        .with_context(|| format!("callgrind wrote no {}", written.display()))?;
-    let text = std::fs::read_to_string(&profile)?;
-    total(&text).with_context(|| format!("no total in {}", profile.display()))
+    program.wait_until_it_answers(port, &probe("/r/0", &load.lines()))?;
+    Ok((program, port))
 }
 
 /// Waits until the program has used next to no CPU time for a second: the work of its start, and that

@@ -396,6 +396,8 @@ pub struct Registry {
     pub local_instances: bool,
     /// Locations of hosts by network.
     pub locations: Vec<HostLocation>,
+    /// Whether files are published even if their content does not parse in their format.
+    pub force_publication: bool,
     /// Address under which clients reach the node's counters of global rate limits; `None` does not
     /// announce them.
     pub limiter: Option<SocketAddr>,
@@ -476,6 +478,7 @@ impl Default for Registry {
             mass_expiry_threshold: 0.0,
             local_instances: false,
             locations: Vec::new(),
+            force_publication: false,
             limiter: None,
             memory_max: 2 << 30,
             delete_unhealthy_after: None,

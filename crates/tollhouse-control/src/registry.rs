@@ -153,6 +153,9 @@ pub async fn start(
     let changes = ChangeQueue::default();
     let mut dialect =
         Dialect::new(handle.clone(), Arc::clone(&access)).with_locations(locations(bootstrap));
+    if bootstrap.registry.force_publication {
+        dialect = dialect.with_forced_publication();
+    }
     // Only the Admin API takes rows out of the queue.
     if !bootstrap.listen.admin.is_empty() {
         dialect = dialect.with_changes(Arc::new(NotedChanges(changes.clone())));

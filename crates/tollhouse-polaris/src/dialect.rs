@@ -41,6 +41,7 @@ use crate::refusal::detail_of;
 use crate::wire::WireError;
 use crate::wire::answer::{put_outcome, put_outcome_with};
 use crate::wire::write::put_message;
+use config::format::FormatCheck;
 
 /// Usual size of an answer without its echoed message.
 const HEAD_BYTES_USUAL: usize = 64;
@@ -51,6 +52,7 @@ pub struct Dialect {
     access: Arc<Access>,
     limiter: Limiter,
     locations: Arc<Locations>,
+    format_check: FormatCheck,
     meter: Arc<Meter>,
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
     /// Destination of records of changes by operators.
@@ -110,13 +112,35 @@ impl Dialect {
         let meter: Arc<Meter> = Arc::default();
         let meters = Arc::new(Mutex::new(vec![Arc::clone(&meter)]));
         let (limiter, locations, changes, token_reads) = Default::default();
-        Self { registry, access, limiter, locations, meter, meters, changes, token_reads }
+        Self {
+            registry,
+            access,
+            limiter,
+            locations,
+            format_check: FormatCheck::Refuse,
+            meter,
+            meters,
+            changes,
+            token_reads,
+        }
     }
 
     /// Adds the locations of hosts.
     #[must_use]
     pub fn with_locations(self, locations: Locations) -> Self {
         Self { locations: Arc::new(locations), ..self }
+    }
+
+    /// Publishes files even if their content does not parse in their format, as a Polaris server
+    /// does.
+    #[must_use]
+    pub fn with_forced_publication(self) -> Self {
+        Self { format_check: FormatCheck::Forced, ..self }
+    }
+
+    /// Returns the treatment of contents that do not parse, unless the caller forces them.
+    pub(crate) fn format_check(&self) -> FormatCheck {
+        self.format_check
     }
 
     pub(crate) fn locations(&self) -> &Locations {

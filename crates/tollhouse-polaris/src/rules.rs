@@ -26,13 +26,19 @@ use tollhouse_registry::{NewRule, Rule, RuleKind, ServiceKey};
 /// Maximum length of a rule's name in characters, as in Polaris.
 const NAME_CHARS_MAX: usize = 64;
 
+/// Namespace of a circuit breaker or a fault detector that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
 /// Decodes and checks a rule.
 ///
 /// # Errors
 /// The code to answer with, if the rule is invalid.
 pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
     let layout = layout_of(kind);
-    let parts = Parts::read(layout, message).map_err(|_| Code::ParseException)?;
+    let mut parts = Parts::read(layout, message).map_err(|_| Code::ParseException)?;
+    if matches!(kind, RuleKind::CircuitBreaker | RuleKind::FaultDetector) {
+        parts.complete_namespace(layout);
+    }
     let read = targets::read(kind, message)?;
     if parts.name.chars().nth(NAME_CHARS_MAX).is_some()
         || layout.is_name_required && parts.name.is_empty()
@@ -145,6 +151,14 @@ impl Parts {
             }
         }
         Ok(parts)
+    }
+
+    /// Sets the namespace of a rule without one, as Polaris does for some kinds.
+    fn complete_namespace(&mut self, layout: &Layout) {
+        if let (Some(number), true) = (layout.namespace, self.namespace.is_empty()) {
+            self.namespace = DEFAULT_NAMESPACE.to_owned();
+            put_text(&mut self.body, number, DEFAULT_NAMESPACE);
+        }
     }
 
     /// Takes a field that the server sets. Returns whether it was such a field.

@@ -65,9 +65,7 @@ impl PluginTimes {
     }
 
     /// Sums over cores, by plugin.
-    pub(crate) fn sums<'a>(
-        cores: impl Iterator<Item = &'a Self>,
-    ) -> BTreeMap<&'a str, PluginTime> {
+    pub(crate) fn sums<'a>(cores: impl Iterator<Item = &'a Self>) -> BTreeMap<&'a str, PluginTime> {
         let mut sums = BTreeMap::<_, PluginTime>::new();
         for times in cores.flat_map(|core| core.0.iter().map_while(OnceLock::get)) {
             sums.entry(&*times.plugin).or_default().add(times);
@@ -172,8 +170,14 @@ mod tests {
         let key_auth = &sums["key-auth"];
         assert_eq!((key_auth.count(), sums["cors"].count()), (100, 1));
         assert_eq!(key_auth.mean_us(), Some(30.932));
-        assert_eq!([500, 990, 1_000].map(|rank| key_auth.quantile_us(rank)), [1, 8, 4_096].map(Some));
-        assert_eq!((PluginTime::default().mean_us(), PluginTime::default().quantile_us(500)), (None, None));
+        assert_eq!(
+            [500, 990, 1_000].map(|rank| key_auth.quantile_us(rank)),
+            [1, 8, 4_096].map(Some)
+        );
+        assert_eq!(
+            (PluginTime::default().mean_us(), PluginTime::default().quantile_us(500)),
+            (None, None)
+        );
 
         let mut page = Exposition::new(Format::Text);
         PluginTimes::render([&one, &other].into_iter(), &mut page);

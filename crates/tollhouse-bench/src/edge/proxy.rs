@@ -44,9 +44,9 @@ impl Certificate {
 }
 
 /// Ports of the nodes behind the proxies.
-pub(super) struct Nodes {
-    pub(super) http_port: u16,
-    pub(super) grpc_port: u16,
+pub(crate) struct Nodes {
+    pub(crate) http_port: u16,
+    pub(crate) grpc_port: u16,
 }
 
 /// Running proxy, with its ports.
@@ -61,9 +61,26 @@ pub(super) struct EdgeProxy {
 
 /// Ports of a proxy for HTTP/2 in clear text and for TLS.
 #[derive(Clone, Copy)]
-struct Ports {
-    plain: u16,
-    tls: u16,
+pub(crate) struct Ports {
+    pub(crate) plain: u16,
+    pub(crate) tls: u16,
+}
+
+impl Ports {
+    /// Returns free ports.
+    pub(crate) fn free() -> Result<Self> {
+        Ok(Self { plain: free_port()?, tls: free_port()? })
+    }
+
+    /// Returns the listeners of Tollhouse on these ports.
+    pub(crate) fn listen(self) -> Result<Listen> {
+        Ok(Listen { https: self.tls, ..gateway::listen(self.plain)? })
+    }
+}
+
+/// Returns the further settings of Tollhouse.
+pub(crate) fn tollhouse_settings() -> String {
+    format!("tls: {{ fallback_sni: {NAME} }}\nlimits: {{ requests_per_connection: 1000000000 }}\n")
 }
 
 impl EdgeProxy {
@@ -74,14 +91,10 @@ impl EdgeProxy {
         nodes: &Nodes,
         certificate: &Certificate,
     ) -> Result<Self> {
-        let ports = Ports { plain: free_port()?, tls: free_port()? };
+        let ports = Ports::free()?;
         let program = match peer {
             Peer::Tollhouse => {
-                let listen = Listen { https: ports.tls, ..gateway::listen(ports.plain)? };
-                let settings = format!(
-                    "tls: {{ fallback_sni: {NAME} }}\n\
-                     limits: {{ requests_per_connection: 1000000000 }}\n"
-                );
+                let (listen, settings) = (ports.listen()?, tollhouse_settings());
                 let bootstrap = Bootstrap { listen, settings: &settings, ..Bootstrap::default() };
                 plan.gateway(Core::Proxy, &bootstrap, &resources(nodes, certificate)?)?
             }
@@ -110,7 +123,8 @@ impl EdgeProxy {
     }
 }
 
-fn resources(nodes: &Nodes, certificate: &Certificate) -> Result<String> {
+/// Returns the routes to the nodes, and the certificate.
+pub(crate) fn resources(nodes: &Nodes, certificate: &Certificate) -> Result<String> {
     let route = serde_json::from_str::<serde_json::Value>(&route_json(nodes.http_port, 0))?;
     let calls = json!({
         "id": "calls",

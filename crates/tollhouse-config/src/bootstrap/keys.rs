@@ -412,6 +412,10 @@ keys! {
          operators or of the registry.";
     registry.locations: HostLocations,
         "Locations of hosts by network, for instances and SDKs that give none; the narrowest network decides.";
+    registry.force_publication: Switch,
+        "Whether configuration files are published even if their content does not parse in their \
+         format, as a Polaris server does. Otherwise only a call with `force=true` can do that, which \
+         Polaris' console and clients cannot send.";
     registry.limiter: OptionalAddress,
         "Address at which SDKs reach this node's gRPC listener for global rate limits. The node then registers itself \
          as `polaris.limiter` in the namespace `Polaris`, where SDKs look for it.";

@@ -121,7 +121,8 @@ fn a_literal_document_reads_no_environment() {
 
 #[test]
 fn a_plugin_without_a_configuration_has_an_empty_one() {
-    let text = "routes:\n  - id: 1\n    uri: /a\n    plugins:\n      key-auth:\n      cors: {}\n#END\n";
+    let text =
+        "routes:\n  - id: 1\n    uri: /a\n    plugins:\n      key-auth:\n      cors: {}\n#END\n";
     let document = parse(text, Format::Yaml, &|_| None).expect("it is a document");
     let expected = json!({"id": 1, "uri": "/a", "plugins": {"key-auth": {}, "cors": {}}});
     assert_eq!(document.items[0].value(), Ok(expected));

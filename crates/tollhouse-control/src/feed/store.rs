@@ -262,10 +262,7 @@ impl StoreFeed {
     }
 
     /// Reads all objects, and starts the tasks that follow changes.
-    async fn follow(
-        cx: &ControlContext,
-        source: FollowedStore,
-    ) -> anyhow::Result<(Self, Objects)> {
+    async fn follow(cx: &ControlContext, source: FollowedStore) -> anyhow::Result<(Self, Objects)> {
         let FollowedStore { store, shared, keyring, sharing } = source;
         let key = secrets::admin_key(&cx.bootstrap)?;
         let parts = || StoredParts {

@@ -14,6 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::header::HeaderName;
 use axum::http::{HeaderMap, Response, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
+use serde_json::{Map, Value, json};
 
 /// Text at `/`, by which load balancers and operators see that the server is up.
 const ROOT: &str = "tollhouse registry";
@@ -182,14 +183,38 @@ fn other_routes() -> Routes {
     Routes::new()
         .route("/", get(|| async { plain(StatusCode::OK, ROOT) }))
         .route("/metrics", get(|State(api): State<HttpApi>| async move { metrics(&api) }))
+        .route("/apidocs.json", get(async || json(&call_list())))
         .route(
-            "/core/v1/user/login",
+            login::LOG_IN,
             post(|State(api): State<HttpApi>, request: Request| login::log_in(api, request)),
         )
         .route(
             "/core/v1/auth/status",
             get(|State(api): State<HttpApi>, request: Request| login::status(api, request)),
         )
+}
+
+/// Returns the list of all calls as a document of Swagger 2.0, which Polaris' console reads for its
+/// statistics by interface.
+fn call_list() -> Value {
+    let mut paths = Map::new();
+    for (method, path) in calls() {
+        let group = path.split('/').nth(1).unwrap_or_default();
+        let entry = json!({ "summary": format!("{method} {path}"), "tags": [group] });
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[method.to_ascii_lowercase()] = entry;
+    }
+    let info = json!({ "title": "Polaris", "version": env!("CARGO_PKG_VERSION") });
+    json!({ "swagger": "2.0", "info": info, "paths": paths })
+}
+
+fn json(value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(
+        axum::http::header::CONTENT_TYPE,
+        axum::http::HeaderValue::from_static("application/json"),
+    );
+    response
 }
 
 fn metrics(api: &HttpApi) -> Response<Body> {

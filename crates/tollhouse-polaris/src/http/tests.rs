@@ -274,6 +274,13 @@ async fn no_website_makes_calls_of_clients() {
         assert_eq!(answer.status, status, "{host} {more}: {}", answer.text);
         assert_eq!(answer.text.contains("listen.hosts"), status == 403, "{}", answer.text);
     }
+    // A console passes on the origin of its own pages when somebody logs in.
+    let login = json!({"name": "polaris", "password": "polaris"}).to_string();
+    let own = format!("{json}origin: http://127.0.0.1:8080\r\n");
+    for (host, status) in [("127.0.0.1:8090", 200), ("evil.example", 403)] {
+        let answer = server.send_to(host, "POST", "/core/v1/user/login", &own, &login).await;
+        assert_eq!(answer.status, status, "{host}: {}", answer.text);
+    }
     for path in ["/metrics", "/", "/prometheus/v1/clients", "/naming/v1/services"] {
         assert_eq!(server.send_to("evil.example", "GET", path, "", "").await.status, 403, "{path}");
     }
@@ -291,6 +298,9 @@ async fn the_console_needs_the_token_of_a_login() {
     assert_eq!((refused.status, refused.code()), (401, 401_001));
 
     let log_in = |password| json!({"name": "polaris", "password": password}).to_string();
+    // A console asks before the log-in.
+    let before = server.send("GET", "/core/v1/auth/status", "", "").await;
+    assert_eq!(before.json()["optionSwitch"]["options"]["consoleOpen"], "true", "{}", before.text);
     let wrong = server.send("POST", "/core/v1/user/login", headers, &log_in("x")).await;
     assert_eq!((wrong.status, wrong.code()), (401, 401_001));
     let right = server.send("POST", "/core/v1/user/login", headers, &log_in("polaris")).await;
@@ -460,8 +470,11 @@ async fn services_and_namespaces_have_a_life_of_their_own() {
         let found = server.get(&format!("/naming/v1/services{query}")).await.json();
         assert_eq!(found["amount"], amount, "{query}");
     }
-    let shown = server.get("/naming/v1/services").await.json()["services"][0].clone();
-    assert_eq!((&shown["total_instance_count"], &shown["token"]), (&json!(1), &Value::Null));
+    for path in ["/naming/v1/services", "/naming/v1/services/all"] {
+        let shown = server.get(path).await.json()["services"][0].clone();
+        assert_eq!((&shown["total_instance_count"], &shown["token"]), (&json!(1), &Value::Null));
+        assert_eq!(shown["metadata"]["team"], "a", "{path}: {shown}");
+    }
     let refused = server.post("/naming/v1/services/delete", &service).await;
     assert_eq!((refused.status, refused.code()), (400, 400_204));
 
@@ -680,6 +693,39 @@ async fn lengths_count_before_what_is_missing() {
     // With an id nothing else counts.
     let named = json!({"id": "i", "weight": 65_536});
     assert_eq!(server.client("DeregisterInstance", &named).await.code(), 200_000);
+}
+
+#[tokio::test]
+async fn routing_rules_are_found_by_a_service_and_its_namespace() {
+    let server = Server::start().await;
+    let config = json!({
+        "@type": "type.googleapis.com/v1.RuleRoutingConfig",
+        "rules": [{"name": "r", "sources": [{"service": "a", "namespace": "na"}],
+                   "destinations": [{"service": "b", "namespace": "nb"}]}],
+    });
+    let rule = json!([{"name": "r", "routing_policy": "RulePolicy", "routing_config": config}]);
+    let created = server.post("/naming/v2/routings", &rule).await;
+    assert_eq!(created.code(), 200_000, "{}", created.text);
+    for (query, amount) in [
+        ("service=b", 1),
+        ("service=b&namespace=nb", 1),
+        ("service=a&namespace=na", 1),
+        ("service=b&namespace=na", 0),
+        ("namespace=nb", 1),
+        ("namespace=elsewhere", 1),
+    ] {
+        let found = server.get(&format!("/naming/v2/routings?{query}")).await.json();
+        assert_eq!(found["amount"], amount, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_calls_is_a_document_of_swagger() {
+    let server = Server::start().await;
+    let list = server.send("GET", "/apidocs.json", "", "").await.json();
+    assert_eq!(list["swagger"], "2.0");
+    let call = &list["paths"]["/naming/v1/services"]["get"];
+    assert_eq!(call, &json!({"summary": "GET /naming/v1/services", "tags": ["naming"]}));
 }
 
 #[tokio::test]

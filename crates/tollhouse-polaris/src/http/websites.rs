@@ -9,6 +9,7 @@ use tollhouse_web::{Peer, host_and_origin};
 
 use super::HttpApi;
 use super::intake::token;
+use super::login::LOG_IN;
 use super::reply::plain;
 
 /// Refuses requests that a website may have caused.
@@ -34,5 +35,8 @@ fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
     let is_known = token(headers).is_some_and(|token| api.dialect.knows(token));
     let (host, origin) = host_and_origin(headers);
+    // Polaris' console passes on the `Origin` of its own pages. A log-in needs a password, and a
+    // website cannot read the answer of another host.
+    let origin = origin.filter(|_| request.uri().path() != LOG_IN);
     is_local && !is_known && api.hosts.may_be_a_websites(host, origin)
 }

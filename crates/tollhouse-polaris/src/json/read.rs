@@ -3,6 +3,7 @@
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
@@ -43,9 +44,21 @@ pub fn read_kept(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>,
     if let Ok(message) = read_one(descriptor, &strict_options(), json) {
         return Ok(message);
     }
-    let message = read(descriptor, json)?;
-    check_names(descriptor, json)?;
+    let json = with_current_types(json);
+    let message = read(descriptor, &json)?;
+    check_names(descriptor, &json)?;
     Ok(message)
+}
+
+/// Replaces names of messages as consoles before version 1.17 write them; they are in `v1` now.
+/// Polaris does the same.
+fn with_current_types(json: &[u8]) -> Cow<'_, [u8]> {
+    const FORMER: &str = "type.googleapis.com/v2.";
+    const CURRENT: &str = "type.googleapis.com/v1.";
+    match std::str::from_utf8(json) {
+        Ok(text) if text.contains(FORMER) => text.replace(FORMER, CURRENT).into_bytes().into(),
+        _ => json.into(),
+    }
 }
 
 fn read_one(
@@ -53,7 +66,8 @@ fn read_one(
     options: &DeserializeOptions,
     json: &[u8],
 ) -> serde_json::Result<Vec<u8>> {
-    let mut reader = serde_json::Deserializer::from_slice(json);
+    let json = with_current_types(json);
+    let mut reader = serde_json::Deserializer::from_slice(&json);
     let message = OneMessage { descriptor, options }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(message)
@@ -66,6 +80,7 @@ pub fn read_list(
     json: &[u8],
     items_max: usize,
 ) -> Result<Option<Vec<Vec<u8>>>, ReadError> {
+    let json = &*with_current_types(json);
     let read_with = |options: &DeserializeOptions| {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let list = MessageList { descriptor, items_max, options }.deserialize(&mut reader)?;

@@ -198,6 +198,23 @@ fn a_message_of_a_named_type_goes_there_and_back() {
 }
 
 #[test]
+fn a_type_name_of_an_older_console_is_read() {
+    let message = |version: u32| {
+        let config = json!({
+            "@type": format!("type.googleapis.com/v{version}.NearbyRoutingConfig"),
+            "match_level": "ZONE",
+        });
+        json!({ "name": "n", "routing_policy": "NearbyPolicy", "routing_config": config })
+    };
+    let current: v1::RouteRule = read_as("v1.RouteRule", &message(1));
+    assert!(current.routing_config.is_some());
+    assert_eq!(read_as::<v1::RouteRule>("v1.RouteRule", &message(2)), current);
+    let list = json!([message(2)]).to_string();
+    let items = read_list(&descriptor("v1.RouteRule"), list.as_bytes(), 1);
+    assert_eq!(items.expect("a list").expect("one"), [current.encode_to_vec()]);
+}
+
+#[test]
 fn a_message_of_an_unknown_type_is_shown_as_bytes() {
     let any = prost_types::Any { type_url: "a/v1.New".to_owned(), value: vec![0, 1, 2] };
     assert_eq!(printed("google.protobuf.Any", &any), json!({"@type": "a/v1.New", "value": "AAEC"}));

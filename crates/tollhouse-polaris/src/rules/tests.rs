@@ -71,6 +71,22 @@ fn a_rate_limit_is_kept_with_the_servers_fields() {
 }
 
 #[test]
+fn a_circuit_breaker_without_a_namespace_is_in_the_default_one() {
+    for (given, expected) in [("", "default"), ("n", "n")] {
+        let rule = v1::CircuitBreakerRule {
+            name: "name".to_owned(),
+            namespace: given.to_owned(),
+            ..Default::default()
+        };
+        let new = read_rule(RuleKind::CircuitBreaker, &rule.encode_to_vec()).expect("good");
+        assert_eq!(&*new.namespace, expected);
+        let message = rule_message(&stored(new)).clone();
+        let back = v1::CircuitBreakerRule::decode(message).expect("a message");
+        assert_eq!(back.namespace, expected);
+    }
+}
+
+#[test]
 fn a_routing_rule_is_for_both_ends_of_a_call() {
     let config = v1::RuleRoutingConfig {
         rules: vec![v1::SubRuleRouting {

@@ -133,7 +133,7 @@ impl State {
         let mut namespace = Namespace::clone(&before);
         set(&mut namespace, what);
         if namespace == *before {
-            return Err(Refusal::NoChange);
+            return Ok(Outcome::Namespace(before));
         }
         namespace.modified_at = change.now_seconds();
         namespace.revision = self.next_revision();

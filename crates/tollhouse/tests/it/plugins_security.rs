@@ -165,7 +165,10 @@ fn safeline_blocks_or_only_reports() {
         bench.put(&format!("/routes/{mode}"), bench.route(&format!("{mode}.test"), plugins));
     }
     bench.wait_until_served();
-    bench.say("block.test", "> GET /a\n< 200\n< x-apisix-chaitin-waf: yes\n< x-apisix-chaitin-waf-action: pass");
+    bench.say(
+        "block.test",
+        "> GET /a\n< 200\n< x-apisix-chaitin-waf: yes\n< x-apisix-chaitin-waf-action: pass",
+    );
     bench.say(
         "block.test",
         "> POST /a\n>= an attack\n< 403\n< x-apisix-chaitin-waf-action: reject\n< set-cookie: a=b",

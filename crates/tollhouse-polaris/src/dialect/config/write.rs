@@ -85,7 +85,7 @@ impl Dialect {
         message: &[u8],
     ) -> Result<CallReply, Undecodable> {
         let release = v1::ConfigFileRelease::decode(message)?;
-        let command = || self.publication(&release, FormatCheck::Refuse);
+        let command = || self.publication(&release, self.format_check());
         let call = ClientWrite {
             method: Method::PublishConfigFile,
             function: "PublishConfigFile",
@@ -110,8 +110,8 @@ impl Dialect {
         let named = std::iter::once((&*namespace, &*group));
         let admitted = self.admit_groups(caller, "UpsertAndReleaseConfigFile", named);
         let admitted = admitted.map_err(Failure::from);
-        let command =
-            admitted.and_then(|()| self.upsert(&written, Overwrite::IfKnown, FormatCheck::Refuse));
+        let check = self.format_check();
+        let command = admitted.and_then(|()| self.upsert(&written, Overwrite::IfKnown, check));
         let failure = match self.try_change(caller, command).await {
             Ok(_) => Code::ExecuteSuccess.into(),
             Err(failure) => failure,

@@ -4,13 +4,13 @@
 //! files are of one group. This is the form of Polaris' archives.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io::{Cursor, Read, Write};
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use prost::Message;
@@ -44,6 +44,9 @@ const META: &str = "META";
 
 /// Field of the form that has the archive.
 const FORM_FIELD: &str = "config";
+const CONFLICT_HANDLING: &str = "conflict_handling";
+/// Parameters of an import.
+const PARAMETERS: [&str; 3] = ["namespace", "group", CONFLICT_HANDLING];
 
 /// Greatest archive in bytes, as in Polaris.
 const ARCHIVE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -199,18 +202,7 @@ pub(super) async fn import(api: HttpApi, request: Request) -> Response<Body> {
 }
 
 async fn import_archive(api: &HttpApi, head: &Parts, body: Bytes) -> Result<Reply, Failure> {
-    let query = Query::parse(head.uri.query(), &["namespace", "group", "conflict_handling"])?;
-    let namespace = query.required("namespace", Code::InvalidNamespaceName)?.to_owned();
-    let group = query.get("group").map(str::to_owned);
-    let existing = match query.get("conflict_handling") {
-        None | Some("skip") => Existing::Skipped,
-        Some("overwrite") => Existing::Overwritten,
-        Some(other) => {
-            let text = format!("conflict_handling {other:?}; expected skip or overwrite");
-            return Err(Failure::with(Code::InvalidParameter, text));
-        }
-    };
-    let archive = form_field(&head.headers, body).await?;
+    let Form { archive, namespace, group, existing } = Form::read(head, body).await?;
     // Held until the import is committed, because the files stay in memory until then.
     let _held = api.capacity.hold(2 * FILES_BYTES_MAX).await?;
     let files = api.capacity.work(move || unpacked(archive)).await??;
@@ -264,19 +256,53 @@ fn message_of(
     })
 }
 
-/// Returns the archive in a form of `multipart/form-data`.
-async fn form_field(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Failure> {
-    let invalid = || Failure::with(Code::ParseException, "expected a form with the file `config`");
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let boundary = multer::parse_boundary(content_type.unwrap_or_default());
-    let body = tokio_stream::once(Ok::<_, Infallible>(body));
-    let mut form = multer::Multipart::new(body, boundary.map_err(|_| invalid())?);
-    while let Some(field) = form.next_field().await.map_err(|_| invalid())? {
-        if field.name() == Some(FORM_FIELD) {
-            return field.bytes().await.map_err(|_| invalid());
+/// What a form of `multipart/form-data` and the query ask for. Polaris' console sends everything in
+/// the form; a parameter of the query counts if the form does not have it.
+struct Form {
+    archive: Bytes,
+    namespace: String,
+    group: Option<String>,
+    existing: Existing,
+}
+
+impl Form {
+    async fn read(head: &Parts, body: Bytes) -> Result<Self, Failure> {
+        let query = Query::parse(head.uri.query(), &PARAMETERS)?;
+        let (mut archive, mut given) = (None, HashMap::new());
+        let invalid =
+            || Failure::with(Code::ParseException, "expected a form with the file `config`");
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let boundary = multer::parse_boundary(content_type.unwrap_or_default());
+        let body = tokio_stream::once(Ok::<_, Infallible>(body));
+        let mut form = multer::Multipart::new(body, boundary.map_err(|_| invalid())?);
+        while let Some(field) = form.next_field().await.map_err(|_| invalid())? {
+            let name = field.name().unwrap_or_default();
+            if name == FORM_FIELD {
+                archive = Some(field.bytes().await.map_err(|_| invalid())?);
+            } else if let Some(name) = PARAMETERS.into_iter().find(|known| *known == name) {
+                given.insert(name, field.text().await.map_err(|_| invalid())?);
+            }
         }
+        let mut parameter = |name: &'static str| {
+            let given = given.remove(name).or_else(|| query.get(name).map(str::to_owned));
+            given.filter(|text| !text.is_empty())
+        };
+        let existing = match parameter(CONFLICT_HANDLING).as_deref() {
+            None | Some("skip") => Existing::Skipped,
+            Some("overwrite") => Existing::Overwritten,
+            Some(other) => {
+                let text = format!("conflict_handling {other:?}; expected skip or overwrite");
+                return Err(Failure::with(Code::InvalidParameter, text));
+            }
+        };
+        let namespace = parameter("namespace").ok_or(Code::InvalidNamespaceName)?;
+        Ok(Self {
+            archive: archive.ok_or_else(invalid)?,
+            namespace,
+            group: parameter("group"),
+            existing,
+        })
     }
-    Err(invalid())
 }
 
 /// Returns the files of an archive with their tags and comments.

@@ -132,7 +132,7 @@ async fn write_single(
     let undecodable = |_| Failure::from(Code::ParseException);
     let mut response = v1::ConfigResponse::default();
     let is_forced = Query::parse(head.uri.query(), &["force"])?.flag("force")?.unwrap_or(false);
-    let check = if is_forced { FormatCheck::Forced } else { FormatCheck::Refuse };
+    let check = if is_forced { FormatCheck::Forced } else { api.dialect.format_check() };
     let mut granted = Vec::new();
     let command = match call {
         SingleWrite::CreateGroup | SingleWrite::UpdateGroup => {

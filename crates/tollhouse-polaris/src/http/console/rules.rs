@@ -216,7 +216,11 @@ fn find(kind: RuleKind, state: &State, query: &Query) -> Result<ObjectPage, Fail
 }
 
 fn fits(rule: &Rule, query: &Query) -> bool {
-    let own = [("id", &*rule.id), ("namespace", &*rule.namespace)];
+    // For routing rules `namespace` is that of `service`, and means nothing without it.
+    let is_routing = matches!(rule.kind, RuleKind::Routing | RuleKind::NearbyRouting);
+    let own_namespace = query.get("namespace").filter(|_| !is_routing);
+    let target_namespace =
+        query.get("namespace").filter(|_| is_routing && query.get("service").is_some());
     let fits_name = if rule_filters::finds_parts(rule.kind) { finds } else { allows };
     // Kinds with two services compare each of them with its own filters.
     let has_both = rule_filters::names_both_services(rule.kind);
@@ -224,20 +228,23 @@ fn fits(rule: &Rule, query: &Query) -> bool {
     let any_of = |keys: &[&str]| keys.iter().filter(is_compared).find_map(|key| query.get(key));
     let service =
         any_of(&["service", "srcService", "source_service", "dstService", "destination_service"]);
-    let namespace = any_of(&[
-        "serviceNamespace",
-        "service_namespace",
-        "srcNamespace",
-        "source_namespace",
-        "dstNamespace",
-        "destination_namespace",
-    ]);
+    let namespace = target_namespace.or_else(|| {
+        any_of(&[
+            "serviceNamespace",
+            "service_namespace",
+            "srcNamespace",
+            "source_namespace",
+            "dstNamespace",
+            "destination_namespace",
+        ])
+    });
     let fits_target = (service.is_none() && namespace.is_none())
         || rule
             .targets
             .iter()
             .any(|target| allows(service, &target.name) && allows(namespace, &target.namespace));
-    own.iter().all(|(key, text)| allows(query.get(key), text))
+    allows(query.get("id"), &rule.id)
+        && allows(own_namespace, &rule.namespace)
         && fits_name(query.get("name"), &rule.name)
         && fits_target
         && rule_filters::fit(rule, query)

@@ -8,8 +8,8 @@ use crate::http::failure::Failure;
 use crate::http::query::{Query, allows, lists};
 use crate::v1;
 use crate::wire::answer::response;
-use crate::wire::put_console_service;
-use crate::wire::write::{put_nested, put_text_value};
+use crate::wire::write::{put_nested, put_number_value, put_text_value};
+use crate::wire::{put_console_service, put_listed_service};
 use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -277,18 +277,20 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
 /// Returns all services on one page, for selection lists.
 fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let (name, namespace) = (query.get("name"), query.get("namespace"));
-    let mut found: Vec<&ServiceKey> = state
+    let allows_key =
+        |key: &ServiceKey| allows(name, &key.name) && allows(namespace, &key.namespace);
+    let mut found: Vec<_> = state
         .services()
-        .map(|view| &view.service.key)
-        .filter(|key| allows(name, &key.name) && allows(namespace, &key.namespace))
-        .filter(|key| query.viewer.sees_service(state, key))
+        .filter(|view| allows_key(&view.service.key))
+        .filter(|view| query.viewer.sees_service(state, &view.service.key))
         .collect();
-    found.sort();
+    found.sort_by(|a, b| a.service.key.cmp(&b.service.key));
     let mut fields = Vec::new();
-    for key in &found {
+    for view in &found {
         put_nested(&mut fields, 6, |out| {
-            put_text_value(out, 1, &key.name);
-            put_text_value(out, 2, &key.namespace);
+            put_listed_service(out, &view.service);
+            put_number_value(out, 17, view.counts.total);
+            put_number_value(out, 18, view.counts.healthy);
         });
     }
     Ok(ObjectPage { amount: found.len(), size: found.len(), fields })

@@ -43,7 +43,7 @@ async fn a_file_is_written_published_and_fetched() {
     assert_eq!(created.json()["configFile"]["status"], "to-be-released");
     assert_eq!(server.post(FILES, &file("app.yaml", "a: 1")).await.code(), 400_201);
     let same = server.write("PUT", FILES, &file("app.yaml", "a: 1")).await;
-    assert_eq!((same.status, same.code()), (200, 200_002));
+    assert_eq!((same.status, same.code()), (200, 200_000));
     let published = server.post(&format!("{FILES}/release"), &release("app.yaml")).await;
     assert_eq!(published.code(), 200_000, "{}", published.text);
     assert_eq!(published.json()["configFileRelease"]["version"], "1");
@@ -296,7 +296,10 @@ async fn an_encrypted_file_is_plain_in_the_console_and_encrypted_for_clients() {
     let view = state.config_file("ns", "group", "app.yaml").expect("created");
     assert!(!view.file.as_ref().expect("created").content.contains("secret"));
     let same = server.write("PUT", FILES, &written).await;
-    assert_eq!(same.code(), 200_002, "the key stays: {}", same.text);
+    assert_eq!(same.code(), 200_000, "{}", same.text);
+    let state = server.dialect.registry().state_full();
+    let after = state.config_file("ns", "group", "app.yaml").expect("created");
+    assert_eq!(after.file, view.file, "the key stays");
     server.post(&format!("{FILES}/release"), &release("app.yaml")).await;
     let path = "/v1/GetConfigFile?namespace=ns&group=group&fileName=app.yaml";
     let fetched = server.send("GET", path, "", "").await.json();
@@ -317,6 +320,23 @@ async fn an_encrypted_file_is_plain_in_the_console_and_encrypted_for_clients() {
     assert_eq!(server.post(FILES, &unknown).await.code(), 400_809);
     let algorithms = server.get(&format!("{FILES}/encryptalgorithm")).await.json();
     assert_eq!(algorithms["algorithms"], json!(["AES"]));
+}
+
+#[tokio::test]
+async fn any_content_is_published_where_the_server_is_told_to() {
+    let server = Server::start().await;
+    server.post(FILES, &file("app.yaml", "a: [1")).await;
+    let publish = release("app.yaml").to_string();
+    let descriptor = crate::http::console::descriptor("v1.ConfigFileRelease");
+    let message = crate::json::read(&descriptor, publish.as_bytes()).expect("a release");
+    let mut codes = Vec::new();
+    for dialect in [server.dialect.clone(), server.dialect.clone().with_forced_publication()] {
+        let caller =
+            crate::dialect::Caller { token: Some("client"), address: None, operator: None };
+        let reply = dialect.publish_config_file(&caller, &message).await;
+        codes.push(reply.expect("a message").code);
+    }
+    assert_eq!(codes, [crate::Code::InvalidConfigFileFormat, crate::Code::ExecuteSuccess]);
 }
 
 #[tokio::test]
@@ -389,6 +409,23 @@ async fn files_are_exported_and_imported_as_an_archive() {
     }
 }
 
+#[tokio::test]
+async fn parameters_of_an_import_are_fields_of_its_form() {
+    let server = Server::start().await;
+    server.post(FILES, &file("a.yaml", "a: 1")).await;
+    let whole = json!({"namespace": "ns", "groups": ["group"]}).to_string();
+    let (_, archive) =
+        server.bytes(&format!("{FILES}/export"), "application/json", whole.as_bytes()).await;
+    let path = format!("{FILES}/import");
+    let none = server.import_with(&path, &[("group", "elsewhere")], &archive).await;
+    assert_eq!(none["code"], 400_110, "{none}");
+    let fields = [("namespace", "other"), ("group", "elsewhere"), ("conflict_handling", "skip")];
+    for list in ["createConfigFiles", "skipConfigFiles"] {
+        let answer = server.import_with(&path, &fields, &archive).await;
+        assert_eq!(answer[list][0]["group"], "elsewhere", "{answer}");
+    }
+}
+
 impl Server {
     /// Posts bytes, and returns the head and the bytes of the answer.
     async fn bytes(&self, path: &str, content_type: &str, body: &[u8]) -> (String, Vec<u8>) {
@@ -407,9 +444,18 @@ impl Server {
     }
 
     async fn import(&self, path: &str, archive: &[u8]) -> Value {
-        let head =
-            "--b\r\ncontent-disposition: form-data; name=\"config\"; filename=\"c.zip\"\r\n\r\n";
-        let form = [head.as_bytes(), archive, b"\r\n--b--\r\n"].concat();
+        self.import_with(path, &[], archive).await
+    }
+
+    /// Posts a form of these fields and an archive.
+    async fn import_with(&self, path: &str, fields: &[(&str, &str)], archive: &[u8]) -> Value {
+        let part = |name: &str| format!("--b\r\ncontent-disposition: form-data; name=\"{name}\"");
+        let mut form = Vec::new();
+        for (name, value) in fields {
+            form.extend_from_slice(format!("{}\r\n\r\n{value}\r\n", part(name)).as_bytes());
+        }
+        let head = format!("{}; filename=\"c.zip\"\r\n\r\n", part("config"));
+        form.extend_from_slice(&[head.as_bytes(), archive, b"\r\n--b--\r\n"].concat());
         let (_, body) = self.bytes(path, "multipart/form-data; boundary=b", &form).await;
         serde_json::from_slice(&body).expect("JSON")
     }

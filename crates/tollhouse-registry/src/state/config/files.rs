@@ -52,7 +52,7 @@ impl State {
         }
         let view = self.with_file(&key, before.clone(), what, author, change);
         if view.file == before.file {
-            return Err(Refusal::NoChange);
+            return Ok(before.file.map_or(ConfigOutcome::Done, ConfigOutcome::File));
         }
         self.write_one(&key, view, author, change)
     }

@@ -35,8 +35,7 @@ const PHASES: [(&str, &str); 5] = [
 
 /// Function that sets the header that ngxway's `add_header X-Cache $upstream_cache_status` sets. Other
 /// methods have no cache there, and so no status.
-const CACHE_HEADER: &str =
-    "return function() local method = ngx.req.get_method() if method == \"GET\" or method == \"HEAD\" then \
+const CACHE_HEADER: &str = "return function() local method = ngx.req.get_method() if method == \"GET\" or method == \"HEAD\" then \
      ngx.header[\"X-Cache\"] = ngx.header[\"Apisix-Cache-Status\"] end end";
 
 /// Lua programs of an imported folder.

@@ -13,10 +13,11 @@ export const faultDetector: Layer = {
     { title: ['General', '基本'], items: ['name', 'namespace'] },
     { title: ['Probed service', '探测对象'], items: ['targetService'] },
     { title: ['Probe', '探测'], items: ['protocol', 'port', 'interval', 'timeout', 'httpConfig', 'tcpConfig', 'udpConfig'] },
-    { title: NOTES.title, items: ['priority', 'description', 'metadata', 'extendInfo'], isFolded: true },
+    { title: NOTES.title, items: ['priority', 'description', 'metadata', 'extend_info'], isFolded: true },
   ],
   fields: {
     ...SHARED,
+    extend_info: { title: ['Notes of tools', '工具备注'] },
     priority: ORDER,
     targetService: {
       title: ['Probed service', '探测对象'], inline: 'bare',

@@ -38,7 +38,7 @@ const LANES: Look = {
         }),
       },
       default_label_value: { title: ['Value of the lane label', '泳道标签值'], help: ['Instances of the lane have this value of their lane label.', '泳道内实例的泳道标签为此值。'], placeholder: 'canary' },
-      label_key: { title: ['Lane label', '泳道标签'], help: ['Empty: lane.', '留空：lane。'], placeholder: 'lane' },
+      labelKey: { title: ['Lane label', '泳道标签'], help: ['Empty: lane.', '留空：lane。'], placeholder: 'lane' },
       match_mode: { title: ['If the lane has no instance', '泳道没有实例时'], choices: { STRICT: ['Fail', '失败'], PERMISSIVE: ['Use instances outside of the lane', '使用泳道外的实例'] } },
       traffic_gray: {
         title: ['Share of the calls', '流量比例'], inline: 'titled',

@@ -15,10 +15,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_tollhouse");
 const FOLDERS: [&str; 4] = ["docs/start", "docs/guides", "docs/concepts", "docs/operate"];
 
 /// Values of the variables in bootstrap files.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 7] = [
     ("CONSUL_HTTP_TOKEN", "token of Consul"),
     ("ETCD_PASSWORD", "password of etcd"),
     ("KEYRING", "0123456789abcdef"),
+    ("OIDC_SECRET", "secret of a client"),
     ("SHENYU_PASSWORD", "correct horse battery"),
     ("SHENYU_SYNC_TOKEN", "token of an admin"),
     (

@@ -59,7 +59,7 @@ test('people log in at the provider, come back to where they were, and log out',
       expect(page.url()).toBe(`${admin}/ui/settings?tab=log`)
       refuse(false)
       await page.getByRole('button', { name: BUTTON }).click()
-      await expect(page.getByText('ann', { exact: false }).first()).toBeVisible()
+      await expect(page.getByRole('button', { name: 'ann', exact: true })).toBeVisible()
       expect(page.url()).toBe(`${admin}/ui/settings?tab=log`)
       const who = await page.evaluate(async () => (await fetch('/console/v1/login', { headers: { 'X-Tollhouse-Console': sessionStorage.getItem('tollhouse-proof') ?? '' } })).json())
       expect(who).toMatchObject({ signed_in: true, name: 'ann', role: null })
@@ -72,6 +72,6 @@ test('people log in at the provider, come back to where they were, and log out',
 
 test('without a provider no button offers one', async ({ page, gateway }) => {
   await page.goto(`${gateway.admin}/ui/`)
-  await expect(page.getByLabel('Key')).toBeVisible()
+  await expect(page.getByRole('textbox', { name: 'Key' })).toBeVisible()
   await expect(page.getByRole('button', { name: /Log in with/ })).toHaveCount(0)
 })

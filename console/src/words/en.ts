@@ -49,7 +49,7 @@ export const en = {
   logInWith: (name: string) => `Log in with ${name}`,
   or: 'or',
   signOut: 'Sign out',
-  signedInAs: (name: string, role: string) => `${name} (${role})`,
+  signedInAs: (name: string, role: string) => (role ? `${name} (${role})` : name),
   theme: 'Theme',
   themeLight: 'Light',
   themeDark: 'Dark',

@@ -34,7 +34,7 @@ export const zh: Words = {
   logInWith: (name) => `使用 ${name} 登录`,
   or: '或',
   signOut: '退出登录',
-  signedInAs: (name, role) => `${name}（${role}）`,
+  signedInAs: (name, role) => (role ? `${name}（${role}）` : name),
   theme: '主题',
   themeLight: '浅色',
   themeDark: '深色',

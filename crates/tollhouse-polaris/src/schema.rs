@@ -119,6 +119,10 @@ mod tests {
             ("v1.DiscoverResponse", 21, "aliasFor"),
             ("v1.RouteRule", 6, "routing_config"),
             ("v1.InstanceHeartbeat", 1, "instance_id"),
+            ("v1.InstanceLabels", 4, "serviceId"),
+            ("v1.Rule", 28, "custom_response"),
+            ("v1.FaultDetectRule", 31, "extend_info"),
+            ("v1.LaneRule", 14, "labelKey"),
         ];
         for (message, number, expected) in cases {
             let message = descriptors().get_message_by_name(message).expect("declared");

@@ -126,7 +126,7 @@ fn an_answer_that_has_to_be_held_breaks_off_where_there_is_no_memory() {
         .start();
     for _ in 0..3 {
         let mut client = gateway.client();
-        client.send("GET /held/long HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.send("GET /held/long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let rest = client.wire.take_all().unwrap_or_default();
         assert!(!rest.ends_with(b"0\r\n\r\n"), "nobody takes it for whole");
         assert!(!String::from_utf8_lossy(&rest).contains("xxx"), "nor for unchanged");

@@ -256,8 +256,8 @@ fn message_of(
     })
 }
 
-/// What a form of `multipart/form-data` and the query ask for. Polaris' console sends everything in
-/// the form; a parameter of the query counts if the form does not have it.
+/// Archive and parameters of an import. Polaris' console sends everything in the form; a parameter
+/// of the query counts if the form does not have it.
 struct Form {
     archive: Bytes,
     namespace: String,

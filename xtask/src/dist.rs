@@ -26,7 +26,7 @@ use std::path::PathBuf;
 /// Arguments of `cargo x dist`.
 #[derive(Args)]
 pub(crate) struct DistArguments {
-    /// Build without a profile: takes half the time, but requests need some 7 % more CPU time.
+    /// Build without a profile: takes half the time, but a request takes a fifth more.
     #[arg(long, conflicts_with = "profile")]
     no_training: bool,
     /// Optimize the binary with this profile instead of training one.

@@ -261,6 +261,9 @@ fn ending(running: &Running, outcome: Outcome) -> Result<Ending, Failure> {
             answer = answer.with_header(change.name.clone(), value);
         }
     }
+    if status >= 400 {
+        answer = answer.refused(RefusalKind::DeniedByRule);
+    }
     if says_only {
         answer.body = AnswerBody::Text(prepared.body.clone().into());
         return Ok(Ending::Said(answer));
@@ -269,9 +272,6 @@ fn ending(running: &Running, outcome: Outcome) -> Result<Ending, Failure> {
         answer.body = AnswerBody::Text(std::mem::take(&mut prepared.body).into());
     } else if status < 300 {
         answer.body = AnswerBody::Empty;
-    }
-    if status >= 400 {
-        answer = answer.refused(RefusalKind::DeniedByRule);
     }
     Ok(Ending::Answers(answer))
 }

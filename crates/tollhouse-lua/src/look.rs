@@ -174,7 +174,11 @@ fn uses_only_variables(text: &str) -> bool {
     let is_ctx = |token: &Token| matches!(token, Token::Name(name) if *name == ctx);
     let uses = tokens.iter().enumerate().filter(|(at, it)| is_ctx(it) && *at != declaration);
     uses.map(|(at, _)| &tokens[at + 1..]).all(|rest| match rest {
-        [dot, Token::Name(field), ..] => is_symbol(dot, ".") && field == "var",
+        [dot, Token::Name(field), rest @ ..] => {
+            // All requests would have the variables that one of them assigns.
+            let may_assign = rest.first().is_some_and(|it| is_symbol(it, "=") || is_symbol(it, ","));
+            is_symbol(dot, ".") && field == "var" && !may_assign
+        }
         _ => false,
     })
 }
@@ -533,6 +537,9 @@ mod tests {
             ("return function(conf, ctx) local c = ctx return c.var.x end", false),
             ("return function(conf, ctx) ctx['var'] = 1 end", false),
             ("return function(conf, ctx) ctx.variable = 1 end", false),
+            ("return function(conf, ctx) ctx.var = {} end", false),
+            ("return function(conf, ctx) local a a, ctx.var = 1, {} end", false),
+            ("return function(conf, ctx) ctx.var, conf.a = {}, 1 end", false),
             ("return function(conf, ctx) return ctx end", false),
             ("return function(...) local conf, ctx = ... end", false),
             ("local function f(conf, ctx) ctx.a = 1 end return f", false),

@@ -222,7 +222,13 @@ impl Core {
         let called = catch_unwind(AssertUnwindSafe(|| {
             CURRENT.set(access, || {
                 for function in functions {
-                    match self.calls.call(function)? {
+                    let called = self.calls.call(function)?;
+                    // A function that ends the phase cannot yield here, and fails; the end counts even
+                    // if the script has caught the failure.
+                    if let Some(code) = self.shared.exit.take() {
+                        return Some(Ok(Some(Outcome::Exited(code))));
+                    }
+                    match called {
                         Called::Nothing => {}
                         Called::Returned(first, second)
                             if functions.len() == 1 || is_set(&first) || is_set(&second) =>
@@ -231,11 +237,7 @@ impl Core {
                             return Some(Ok(Some(Outcome::Returned(values))));
                         }
                         Called::Returned(..) => {}
-                        // A function that ends the phase cannot yield here, and fails.
-                        Called::Failed(error) => {
-                            let code = self.shared.exit.take().ok_or(error);
-                            return Some(code.map(|code| Some(Outcome::Exited(code))));
-                        }
+                        Called::Failed(error) => return Some(Err(error)),
                     }
                 }
                 Some(Ok(None))

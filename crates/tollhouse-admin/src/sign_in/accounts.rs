@@ -162,7 +162,7 @@ impl AccountRules {
             let Some(is_member) = groups.get(&*group.head.name) else { continue };
             if group.users.contains(&id) != *is_member {
                 let mut group = (**group).clone();
-                set_member(&mut group.users, &id, *is_member);
+                toggle(&mut group.users, &id);
                 writes.push(IdentityWrite::Replace(group.into()));
             }
         }
@@ -170,7 +170,7 @@ impl AccountRules {
             let Some(is_member) = roles.get(&*role.head.name) else { continue };
             if role.users.contains(&id) != *is_member {
                 let mut role = (**role).clone();
-                set_member(&mut role.users, &id, *is_member);
+                toggle(&mut role.users, &id);
                 writes.push(IdentityWrite::Replace(role.into()));
             }
         }
@@ -261,10 +261,10 @@ fn wanted_names<'t>(
     wanted
 }
 
-fn set_member(users: &mut BTreeSet<Arc<str>>, id: &Arc<str>, is_member: bool) {
-    match is_member {
-        true => drop(users.insert(Arc::clone(id))),
-        false => drop(users.remove(id)),
+/// Makes a member of a user that is none, and ends the membership of a member.
+fn toggle(users: &mut BTreeSet<Arc<str>>, id: &Arc<str>) {
+    if !users.remove(id) {
+        users.insert(Arc::clone(id));
     }
 }
 

@@ -22,6 +22,10 @@ const SELECTIONS_MAX: u32 = 100_000;
 /// fragments.
 const LEVELS_MAX: u32 = 256;
 
+/// Largest cost and factor. Without it, products could reach infinity, and infinity times zero is not a
+/// number, which would cost nothing.
+const COST_MAX: f64 = 1e15;
+
 /// Weights of the fields at a path. The cost of a field is that of its selections, times `mul`, plus
 /// `add`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -218,7 +222,9 @@ impl<'d, 't> Walk<'d, 't, '_> {
         let inner = self.selections(selections, Place { of_type, open: &open, times: 1.0 })?;
         let weight = weight.unwrap_or_default();
         Ok(match self.terms.strategy {
-            Strategy::Complexity => inner * weight.mul.unwrap_or(1.0) + weight.add.unwrap_or(1.0),
+            Strategy::Complexity => {
+                bounded(inner * weight.mul.unwrap_or(1.0) + weight.add.unwrap_or(1.0))
+            }
             Strategy::NodeQuantifier => inner,
         })
     }
@@ -230,7 +236,7 @@ impl<'d, 't> Walk<'d, 't, '_> {
         place: Place<'_>,
     ) -> Result<f64, TooLarge> {
         self.levels_left = self.levels_left.checked_sub(1).ok_or(TooLarge)?;
-        let mut cost = 0.0;
+        let mut cost: f64 = 0.0;
         for selection in &selections.items {
             self.selections_left = self.selections_left.checked_sub(1).ok_or(TooLarge)?;
             cost += match selection {
@@ -253,7 +259,7 @@ impl<'d, 't> Walk<'d, 't, '_> {
             };
         }
         self.levels_left += 1;
-        Ok(cost)
+        Ok(bounded(cost))
     }
 
     /// Returns the costs of the fields of a fragment, which belong to its type if the schema has it.
@@ -283,17 +289,18 @@ impl<'d, 't> Walk<'d, 't, '_> {
         let weight = weights.and_then(|weights| weights.weight(&open)).unwrap_or_default();
         let quantity = |name: &String| self.quantity(field, name, known);
         let added = weight.add_arguments.iter().flatten().filter_map(quantity).sum::<f64>();
-        let add = weight.add.unwrap_or(1.0) + added;
+        let add = bounded(weight.add.unwrap_or(1.0) + added);
         let factors: Vec<f64> =
             weight.mul_arguments.iter().flatten().filter_map(quantity).collect();
-        let mul = weight.mul.unwrap_or(1.0) * factors.iter().product::<f64>();
+        let mul = weight.mul.unwrap_or(1.0);
+        let mul = factors.iter().fold(bounded(mul), |mul, factor| bounded(mul * factor));
         let counts = strategy == Strategy::NodeQuantifier && !factors.is_empty();
-        let times = if counts { place.times * mul } else { place.times };
+        let times = if counts { bounded(place.times * mul) } else { place.times };
         let within = Place { of_type, open: &open, times };
         let inner = self.selections(&field.selection_set, within)?;
         Ok(match strategy {
-            Strategy::Complexity => inner * mul + add,
-            Strategy::NodeQuantifier if counts => place.times * add + inner,
+            Strategy::Complexity => bounded(inner * mul + add),
+            Strategy::NodeQuantifier if counts => bounded(place.times * add + inner),
             Strategy::NodeQuantifier => inner,
         })
     }
@@ -317,7 +324,7 @@ impl<'d, 't> Walk<'d, 't, '_> {
             Some(number_in(known.defaults.get(name)?))
         };
         let quantity = given.or_else(default)?;
-        quantity.filter(|number| number.is_finite() && *number >= 0.0)
+        quantity.filter(|number| number.is_finite() && *number >= 0.0).map(bounded)
     }
 
     /// Returns the value of a variable: `None` if it has none, `Some(None)` if it is not a number.
@@ -331,6 +338,10 @@ impl<'d, 't> Walk<'d, 't, '_> {
         }
         self.defaults.get(name).and_then(|literal| number(literal))
     }
+}
+
+fn bounded(cost: f64) -> f64 {
+    cost.min(COST_MAX)
 }
 
 /// Returns the number of a literal: `None` for lists and objects, which count as missing, and

@@ -276,10 +276,16 @@ async fn no_website_makes_calls_of_clients() {
     }
     // A console passes on the origin of its own pages when somebody logs in.
     let login = json!({"name": "polaris", "password": "polaris"}).to_string();
-    let own = format!("{json}origin: http://127.0.0.1:8080\r\n");
-    for (host, status) in [("127.0.0.1:8090", 200), ("evil.example", 403)] {
-        let answer = server.send_to(host, "POST", "/core/v1/user/login", &own, &login).await;
-        assert_eq!(answer.status, status, "{host}: {}", answer.text);
+    for (host, origin, status) in [
+        ("127.0.0.1:8090", "http://127.0.0.1:8080", 200),
+        ("127.0.0.1:8090", "http://registry.example.org", 200),
+        ("127.0.0.1:8090", "https://evil.example", 403),
+        ("127.0.0.1:8090", "null", 403),
+        ("evil.example", "http://127.0.0.1:8080", 403),
+    ] {
+        let headers = format!("{json}origin: {origin}\r\n");
+        let answer = server.send_to(host, "POST", "/core/v1/user/login", &headers, &login).await;
+        assert_eq!(answer.status, status, "{host} {origin}: {}", answer.text);
     }
     for path in ["/metrics", "/", "/prometheus/v1/clients", "/naming/v1/services"] {
         assert_eq!(server.send_to("evil.example", "GET", path, "", "").await.status, 403, "{path}");

@@ -35,8 +35,11 @@ fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
     let is_known = token(headers).is_some_and(|token| api.dialect.knows(token));
     let (host, origin) = host_and_origin(headers);
-    // Polaris' console passes on the `Origin` of its own pages. A log-in needs a password, and a
-    // website cannot read the answer of another host.
-    let origin = origin.filter(|_| request.uri().path() != LOG_IN);
+    // Polaris' console passes on the `Origin` of its own pages when somebody logs in.
+    let is_consoles = |origin: &&str| {
+        let from = origin.split_once("://").map(|(_, from)| from);
+        from.is_some_and(|from| !from.is_empty() && api.hosts.admits(from))
+    };
+    let origin = origin.filter(|it| request.uri().path() != LOG_IN || !is_consoles(it));
     is_local && !is_known && api.hosts.may_be_a_websites(host, origin)
 }

@@ -44,17 +44,21 @@ pub fn read_kept(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>,
     if let Ok(message) = read_one(descriptor, &strict_options(), json) {
         return Ok(message);
     }
-    let json = with_current_types(json);
+    let json = with_current_types(descriptor, json);
     let message = read(descriptor, &json)?;
     check_names(descriptor, &json)?;
     Ok(message)
 }
 
-/// Replaces names of messages as consoles before version 1.17 write them; they are in `v1` now.
-/// Polaris does the same.
-fn with_current_types(json: &[u8]) -> Cow<'_, [u8]> {
-    const FORMER: &str = "type.googleapis.com/v2.";
-    const CURRENT: &str = "type.googleapis.com/v1.";
+/// Replaces type names of routing rules as consoles before version 1.17 write them; the types are in
+/// `v1` now. Polaris does the same. Other messages stay as they are, because their texts may contain
+/// such names.
+fn with_current_types<'j>(descriptor: &MessageDescriptor, json: &'j [u8]) -> Cow<'j, [u8]> {
+    const FORMER: &str = "\"type.googleapis.com/v2.";
+    const CURRENT: &str = "\"type.googleapis.com/v1.";
+    if descriptor.full_name() != "v1.RouteRule" {
+        return json.into();
+    }
     match std::str::from_utf8(json) {
         Ok(text) if text.contains(FORMER) => text.replace(FORMER, CURRENT).into_bytes().into(),
         _ => json.into(),
@@ -66,7 +70,7 @@ fn read_one(
     options: &DeserializeOptions,
     json: &[u8],
 ) -> serde_json::Result<Vec<u8>> {
-    let json = with_current_types(json);
+    let json = with_current_types(descriptor, json);
     let mut reader = serde_json::Deserializer::from_slice(&json);
     let message = OneMessage { descriptor, options }.deserialize(&mut reader)?;
     reader.end()?;
@@ -80,7 +84,7 @@ pub fn read_list(
     json: &[u8],
     items_max: usize,
 ) -> Result<Option<Vec<Vec<u8>>>, ReadError> {
-    let json = &*with_current_types(json);
+    let json = &*with_current_types(descriptor, json);
     let read_with = |options: &DeserializeOptions| {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let list = MessageList { descriptor, items_max, options }.deserialize(&mut reader)?;

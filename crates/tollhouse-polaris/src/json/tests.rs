@@ -212,6 +212,10 @@ fn a_type_name_of_an_older_console_is_read() {
     let list = json!([message(2)]).to_string();
     let items = read_list(&descriptor("v1.RouteRule"), list.as_bytes(), 1);
     assert_eq!(items.expect("a list").expect("one"), [current.encode_to_vec()]);
+    // A file is what its author has written.
+    let file: v1::ConfigFile =
+        read_as("v1.ConfigFile", &json!({"content": "type.googleapis.com/v2.A"}));
+    assert_eq!(file.content.as_deref(), Some("type.googleapis.com/v2.A"));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn try_ask(address: SocketAddr, request: &str) -> Option<Value> {
     serde_json::from_str(body).ok()
 }
 
-/// Returns the number in the released file; `None` if there is none.
+/// Returns the number in the released file, if the file is released.
 fn released(address: SocketAddr, file: &str) -> Option<u64> {
     let path = format!(
         "/config/v1/GetConfigFile?namespace=default&group=durable&fileName={file}&version=0"

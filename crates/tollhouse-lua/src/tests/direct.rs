@@ -75,6 +75,24 @@ fn a_function_without_end_is_ended_and_the_others_run() {
 }
 
 #[test]
+fn the_end_of_a_phase_counts_even_if_the_script_catches_it() {
+    let text = "return function() pcall(function() ngx['ex' .. 'it'](403) end) return 200 end";
+    let mut harness = functions(FunctionPhase::Access, &[text]);
+    assert_eq!(status_of(&harness.request("GET / HTTP/1.1\n\n")), 403);
+}
+
+#[test]
+fn variables_that_a_function_replaces_are_those_of_other_requests_still() {
+    let lua = lua_with(&[]);
+    let replaces = "return function(conf, ctx) ctx.var = {uri = 'x'} end";
+    let reads = "return function(conf, ctx) if ctx.var.uri == '/a' then return 201 end end";
+    let mut replacing = functions_of(&lua, FunctionPhase::Access, &[replaces]);
+    assert_eq!(status_of(&replacing.request("GET /a HTTP/1.1\n\n")), 0);
+    let mut reading = functions_of(&lua, FunctionPhase::Access, &[reads]);
+    assert_eq!(status_of(&reading.request("GET /a HTTP/1.1\n\n")), 201);
+}
+
+#[test]
 fn functions_run_in_order_until_one_answers() {
     let mut harness = functions(
         FunctionPhase::Access,

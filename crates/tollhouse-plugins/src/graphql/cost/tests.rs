@@ -153,6 +153,19 @@ fn only_numbers_that_can_be_quantities_count() {
 }
 
 #[test]
+fn no_arguments_make_a_cost_that_is_not_a_number() {
+    let list = [("Query.allPeople", "by=first"), ("Query.allPeople.people", "by=first")];
+    for (query, expected) in [
+        ("{ allPeople(first: 1e308) { people(first: 1e308) { name } } }", COST_MAX),
+        ("{ allPeople(first: 0) { people(first: 1e308) { name } } }", 2.0),
+        ("{ allPeople(first: 1e308) { people(first: 0) { name } } }", COST_MAX),
+    ] {
+        assert_eq!(cost(query, Strategy::Complexity, &list, json!({})), expected, "{query}");
+        assert!(cost(query, Strategy::NodeQuantifier, &list, json!({})).is_finite(), "{query}");
+    }
+}
+
+#[test]
 fn the_named_or_the_most_expensive_operation_counts() {
     let query = Query::parse("query A { a } query B { a b c }").unwrap();
     let terms = Terms {

@@ -1,7 +1,24 @@
+import { useEffect, useRef } from 'react'
+
 /** Leaves the field that has the focus, and goes on when what was typed there is in the document. */
 export function leaveField(then: () => void) {
   if (document.activeElement instanceof HTMLElement) document.activeElement.blur()
   requestAnimationFrame(() => requestAnimationFrame(then))
+}
+
+/** Saves with Ctrl+S, after the field that has the focus. */
+export function useSaveKey(save: () => unknown) {
+  const latest = useRef(save)
+  useEffect(() => {
+    latest.current = save
+    const onKey = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
+      event.preventDefault()
+      leaveField(() => latest.current())
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  })
 }
 
 interface Move { current: { pathname: string }; next: { pathname: string } }

@@ -10,8 +10,26 @@ use tollhouse_testbed::Environment;
 const GENERATORS: [(&str, &str); 4] =
     [("wrk", "-v"), ("ab", "-V"), ("h2load", "--version"), ("ghz", "--version")];
 
+/// Origin of the program under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BinarySource {
+    /// Built from the tree with the profile `release`.
+    Tree,
+    /// Given with `--binary`; the commit may be another one.
+    Given,
+}
+
+impl BinarySource {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Tree => "built from the tree",
+            Self::Given => "given with --binary",
+        }
+    }
+}
+
 /// Returns the facts that figures depend on: processor, kernel and versions.
-pub(crate) fn describe(plan: &Plan) -> Value {
+pub(crate) fn describe(plan: &Plan, source: BinarySource) -> Value {
     let mut environment = Environment::collect();
     environment.versions.clear();
     let peers =
@@ -28,6 +46,7 @@ pub(crate) fn describe(plan: &Plan) -> Value {
         "cores": environment.cores,
         "kernel": environment.kernel,
         "commit": commit(),
+        "binary": source.text(),
         "versions": environment.versions,
     })
 }

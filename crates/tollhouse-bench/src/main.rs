@@ -36,6 +36,7 @@ mod wrk;
 use anyhow::{Context, Result, bail};
 use case::Case;
 use clap::Parser;
+use machine::BinarySource;
 use peer::Peer;
 use plan::{Length, Plan};
 use report::{CaseResult, Report};
@@ -97,7 +98,8 @@ fn run(arguments: &BenchArguments) -> Result<()> {
     let plan = arguments.plan()?;
     // A failing case must not discard the results of the others.
     let cases = arguments.chosen_cases();
-    let report = Report::new(machine::describe(&plan), arguments.length())?;
+    let source = if arguments.binary.is_some() { BinarySource::Given } else { BinarySource::Tree };
+    let report = Report::new(machine::describe(&plan, source), arguments.length())?;
     let mut failed = Vec::new();
     for case in cases {
         println!("== {}", case.name());

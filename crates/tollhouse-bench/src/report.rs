@@ -148,12 +148,15 @@ fn machine_line(machine: &Value) -> String {
         .flatten()
         .map(|(name, version)| format!("{name}: {}", version.as_str().unwrap_or("unknown")))
         .collect();
+    // Older result files do not say where the program came from.
+    let binary = machine["binary"].as_str().map(|source| format!(", binary {source}"));
     format!(
-        "\nMachine: {}, {} cores, {}; commit {}. {}.\n",
+        "\nMachine: {}, {} cores, {}; commit {}{}. {}.\n",
         word("cpu"),
         machine["cores"],
         kernel,
         word("commit"),
+        binary.unwrap_or_default(),
         versions.join("; ")
     )
 }

@@ -176,7 +176,8 @@ fn uses_only_variables(text: &str) -> bool {
     uses.map(|(at, _)| &tokens[at + 1..]).all(|rest| match rest {
         [dot, Token::Name(field), rest @ ..] => {
             // All requests would have the variables that one of them assigns.
-            let may_assign = rest.first().is_some_and(|it| is_symbol(it, "=") || is_symbol(it, ","));
+            let may_assign =
+                rest.first().is_some_and(|it| is_symbol(it, "=") || is_symbol(it, ","));
             is_symbol(dot, ".") && field == "var" && !may_assign
         }
         _ => false,

@@ -8,7 +8,7 @@ import type { Kind } from '../../api/types'
 import { useDocument } from '../../form/document'
 import { fault, memberText } from '../../lib/json-text'
 import { pathAt, textAt } from '../../lib/pointer'
-import { isElsewhere, leaveField } from '../../form/leave'
+import { isElsewhere, useSaveKey } from '../../form/leave'
 import { useSay } from '../../form/texts'
 import type { EditorView } from '../../form/views'
 import { announce } from '../../api/saved'
@@ -100,19 +100,12 @@ function Editor({ kind, id, scope = '', base: first, start, view = 'form' }: Edi
       setBusy(false)
     }
   }
-  const latest = useRef(startReview)
+  useSaveKey(startReview)
   useEffect(() => {
-    latest.current = startReview
     const onKey = (event: KeyboardEvent) => {
-      if ((event.ctrlKey || event.metaKey) && event.key === 'e') {
-        event.preventDefault()
-        choose(view === 'form' ? 'json' : 'form')
-      }
-      if ((event.ctrlKey || event.metaKey) && event.key === 's') {
-        event.preventDefault()
-        // What is being typed comes into the document when its field is left.
-        leaveField(() => void latest.current())
-      }
+      if (!(event.ctrlKey || event.metaKey) || event.key !== 'e') return
+      event.preventDefault()
+      choose(view === 'form' ? 'json' : 'form')
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)

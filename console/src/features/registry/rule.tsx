@@ -3,7 +3,7 @@ import { Anchor, Button, Group, NativeSelect, Stack, Switch, Text } from '@manti
 import { useDisclosure } from '@mantine/hooks'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useRef, useState } from 'react'
 import { ApiError, call, json } from '../../api/client'
 import { quoted } from '../../lib/curl'
 import { fault, memberText, pretty, withoutMembers } from '../../lib/json-text'
@@ -15,7 +15,7 @@ import { useWords } from '../../words/words'
 import { useRefusal } from '../../ui/permission'
 import type { Problem } from '../../form/context'
 import { useDocument } from '../../form/document'
-import { isElsewhere, leaveField } from '../../form/leave'
+import { isElsewhere, useSaveKey } from '../../form/leave'
 import { RULE_LAYERS } from '../../form/layers/rules/all'
 import { type Age, missingIn } from '../../form/missing'
 import type { Schema } from '../../form/plan'
@@ -90,17 +90,7 @@ function Editor({ kind, id, view = 'form', path, name, base, start, isOn = false
     if (lacks.every((place) => lacked.has(place))) review(true)
     else setAttempts((count) => count + 1)
   }
-  const latest = useRef(startReview)
-  useEffect(() => {
-    latest.current = startReview
-    const onKey = (event: KeyboardEvent) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
-      event.preventDefault()
-      leaveField(() => latest.current())
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  })
+  useSaveKey(startReview)
   const send = async (verb: string, body?: string) => {
     setError(undefined)
     try {

@@ -3,11 +3,11 @@ import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { useDocument } from '../../form/document'
 import type { Text as Words } from '../../form/layers/layer'
-import { isElsewhere, leaveField } from '../../form/leave'
+import { isElsewhere, useSaveKey } from '../../form/leave'
 import { missingIn } from '../../form/missing'
 import { useSay } from '../../form/texts'
 import { DocumentViews, type EditorView } from '../../form/views'
@@ -126,17 +126,7 @@ function Editor({ kind, id, told, plugin, within, view = 'form' }: EditorProps) 
       review(false)
     }
   }
-  const latest = useRef(startReview)
-  useEffect(() => {
-    latest.current = startReview
-    const onKey = (event: KeyboardEvent) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key !== 's') return
-      event.preventDefault()
-      leaveField(() => latest.current())
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  })
+  useSaveKey(startReview)
   return (
     <>
       <Text size="sm" mb={4} className="crumbs">

@@ -261,7 +261,7 @@ fn wanted_names<'t>(
     wanted
 }
 
-/// Makes a member of a user that is none, and ends the membership of a member.
+/// Adds a user, or removes it if it is a member.
 fn toggle(users: &mut BTreeSet<Arc<str>>, id: &Arc<str>) {
     if !users.remove(id) {
         users.insert(Arc::clone(id));

@@ -35,7 +35,7 @@ fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
     let is_known = token(headers).is_some_and(|token| api.dialect.knows(token));
     let (host, origin) = host_and_origin(headers);
-    // Polaris' console passes on the `Origin` of its own pages when somebody logs in.
+    // Polaris' console passes on the `Origin` of its own pages with a log-in.
     let is_consoles = |origin: &&str| {
         let from = origin.split_once("://").map(|(_, from)| from);
         from.is_some_and(|from| !from.is_empty() && api.hosts.admits(from))

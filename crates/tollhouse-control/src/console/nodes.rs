@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hashbrown::HashSet;
 use serde_json::{Value, json};
 use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::snapshot::{Target, UpstreamEntry};
@@ -89,14 +90,27 @@ pub(crate) fn each_changeable(
     mut show: impl FnMut(&NodeView<'_>),
 ) {
     let mut left = max;
-    each(snapshot, |place, upstream, node| {
-        let state = NodeState::new(upstream, node);
-        let is_fixed = !state.is_checked && state.is_resolved && state.streak.is_none();
-        if left == 0 || is_fixed {
+    // Equal upstreams of routes are one, which is then looked at once and not for each route.
+    let mut fixed = HashSet::new();
+    each_upstream(snapshot, |place, upstream| {
+        if fixed.contains(&std::ptr::from_ref(upstream)) {
             return;
         }
-        left -= 1;
-        show(&NodeView { place, owner: upstream.state.key(), node, state });
+        let mut is_fixed = true;
+        upstream.state.each_node(|node| {
+            let state = NodeState::new(upstream, node);
+            if !state.is_checked && state.is_resolved && state.streak.is_none() {
+                return;
+            }
+            is_fixed = false;
+            if left > 0 {
+                left -= 1;
+                show(&NodeView { place, owner: upstream.state.key(), node, state });
+            }
+        });
+        if is_fixed {
+            fixed.insert(std::ptr::from_ref(upstream));
+        }
     });
 }
 
@@ -219,10 +233,15 @@ pub(crate) fn count(snapshot: &Snapshot) -> Counts {
 }
 
 fn each(snapshot: &Snapshot, mut show: impl FnMut(Place<'_>, &UpstreamEntry, &Node)) {
+    each_upstream(snapshot, |place, upstream| {
+        upstream.state.each_node(|node| show(place, upstream, node));
+    });
+}
+
+fn each_upstream(snapshot: &Snapshot, mut show: impl FnMut(Place<'_>, &UpstreamEntry)) {
     for upstream in snapshot.upstreams.iter().flatten() {
         let id = upstream.conf.id.as_ref().map_or("", |id| id.as_str());
-        let place = Place { collection: "upstreams", id };
-        upstream.state.each_node(|node| show(place, upstream, node));
+        show(Place { collection: "upstreams", id }, upstream);
     }
     let routes = snapshot.router.values();
     let routes = routes.map(|entry| ("routes", entry.route.id.as_str(), &entry.target));
@@ -230,8 +249,7 @@ fn each(snapshot: &Snapshot, mut show: impl FnMut(Place<'_>, &UpstreamEntry, &No
     let streams = streams.map(|entry| ("stream_routes", entry.route.id.as_str(), &entry.target));
     for (collection, id, target) in routes.chain(streams) {
         if let Target::Inline(upstream) = target {
-            let place = Place { collection, id };
-            upstream.state.each_node(|node| show(place, upstream, node));
+            show(Place { collection, id }, upstream);
         }
     }
 }

@@ -1174,6 +1174,11 @@ pub struct CircuitBreakerRule {
     pub block_configs: ::prost::alloc::vec::Vec<BlockConfig>,
     #[prost(uint32, tag = "30")]
     pub priority: u32,
+    /// Set in lists for the console.
+    #[prost(bool, tag = "40")]
+    pub editable: bool,
+    #[prost(bool, tag = "41")]
+    pub deleteable: bool,
     #[prost(map = "string, string", tag = "50")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(bool, tag = "51")]
@@ -1400,6 +1405,11 @@ pub struct FaultDetectRule {
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(map = "string, string", tag = "31")]
     pub extend_info: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    /// Set in lists for the console.
+    #[prost(bool, tag = "40")]
+    pub editable: bool,
+    #[prost(bool, tag = "41")]
+    pub deleteable: bool,
 }
 /// Nested message and enum types in `FaultDetectRule`.
 pub mod fault_detect_rule {
@@ -2455,6 +2465,11 @@ pub struct RouteRule {
     pub extend_info: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(map = "string, string", tag = "21")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    /// Set in lists for the console.
+    #[prost(bool, tag = "30")]
+    pub editable: bool,
+    #[prost(bool, tag = "31")]
+    pub deleteable: bool,
 }
 /// Routing by the labels of a call.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3029,6 +3044,11 @@ pub struct LosslessRule {
     pub lossless_offline: ::core::option::Option<LosslessOffline>,
     #[prost(map = "string, string", tag = "9")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
+    /// Set in lists for the console.
+    #[prost(bool, tag = "30")]
+    pub editable: bool,
+    #[prost(bool, tag = "31")]
+    pub deleteable: bool,
 }
 /// How they come.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -16,8 +16,9 @@ pub use layout::{Layout, layout_of};
 
 use crate::code::Code;
 use crate::date::DateText;
+use crate::dialect::rights::Permits;
 use crate::wire::answer::put_revision;
-use crate::wire::write::{put_flag, put_flag_value, put_text, put_text_value};
+use crate::wire::write::{put_flag, put_flag_value, put_set_flag, put_text, put_text_value};
 use crate::wire::{Field, Fields, Value, WireError};
 use bytes::Bytes;
 use layout::{Switch, Texts};
@@ -107,7 +108,7 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
         }
         put(&mut out, layout.created, DateText::from_unix_seconds(rule.created_at).as_str());
         put(&mut out, layout.modified, DateText::from_unix_seconds(rule.modified_at).as_str());
-        if let Some(number) = layout.enabled_at.filter(|_| rule.enabled_at != 0) {
+        if let Some(number) = layout.enabled_at.filter(|_| rule.enabled && rule.enabled_at != 0) {
             put(&mut out, number, DateText::from_unix_seconds(rule.enabled_at).as_str());
         }
         match layout.switch {
@@ -118,6 +119,13 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
         }
         out.into_boxed_slice().into()
     })
+}
+
+/// Writes the fields that tell a console which changes its reader may make, if the kind has them.
+pub(crate) fn put_permits(out: &mut Vec<u8>, kind: RuleKind, permits: Permits) {
+    let Some(number) = layout_of(kind).editable else { return };
+    put_set_flag(out, number, permits.editable);
+    put_set_flag(out, number + 1, permits.deletable);
 }
 
 /// Services of a rule, and its final kind.
@@ -183,8 +191,16 @@ impl Parts {
             }
             _ => {}
         }
-        let set_by_server = [Some(layout.revision), Some(layout.created), Some(layout.modified)];
-        Ok(set_by_server.contains(&number) || number == layout.enabled_at)
+        let deletable = layout.editable.map(|editable| editable + 1);
+        let set_by_server = [
+            Some(layout.revision),
+            Some(layout.created),
+            Some(layout.modified),
+            layout.enabled_at,
+            layout.editable,
+            deletable,
+        ];
+        Ok(set_by_server.contains(&number))
     }
 
     fn take_field(&mut self, layout: &Layout, field: &Field<'_>) -> Result<(), WireError> {

@@ -20,10 +20,8 @@ pub use instance_request::{
     HealthCheckRequest, InstanceRequest, LocationRequest, METADATA_KEPT_MAX,
 };
 pub use scan::{Field, Fields, Value, WireError};
-pub use service::{
-    put_alias, put_console_service, put_discovered_service, put_listed_alias, put_listed_service,
-    put_namespace,
-};
+pub(crate) use service::{put_alias, put_console_namespace, put_console_service};
+pub use service::{put_discovered_service, put_listed_alias, put_listed_service, put_namespace};
 
 #[cfg(test)]
 mod naming_tests;

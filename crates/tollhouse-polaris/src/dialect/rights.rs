@@ -6,11 +6,9 @@
 
 mod commands;
 
-use std::sync::Arc;
-
 use tollhouse_registry::config::ConfigOutcome;
 use tollhouse_registry::identity::{
-    Attempt, IdentityCommand, Principal, Resource, ResourceKind, ResourcePattern,
+    Attempt, IdentityCommand, Principal, Resource, ResourceKind, ResourcePattern, Verdict,
 };
 use tollhouse_registry::{Command, Outcome, Rule, RuleKind, ServiceKey, ServiceRef, State};
 
@@ -29,6 +27,18 @@ pub(crate) struct Viewer {
     function: &'static str,
 }
 
+/// Changes of an object that the reader of a list may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Permits {
+    pub(crate) editable: bool,
+    pub(crate) deletable: bool,
+}
+
+impl Permits {
+    /// Permits of a reader without limits.
+    pub(crate) const ALL: Self = Self { editable: true, deletable: true };
+}
+
 /// Check of calls of one caller at one door, at one version of the registry.
 pub(crate) struct Rights<'a> {
     dialect: &'a Dialect,
@@ -42,14 +52,56 @@ pub(crate) struct Rights<'a> {
 impl Viewer {
     /// Whether the reader may see an object.
     pub(crate) fn sees(&self, state: &State, resource: Resource<'_>) -> bool {
-        let Some(principal) = &self.principal else { return true };
-        let attempt = Attempt { function: self.function, resources: &[resource] };
-        Identity::Member(crate::access::Member {
-            principal: principal.clone(),
-            name: Arc::clone(&principal.id),
-        })
-        .check(state, Door::Console, Some(&attempt))
-        .is_ok()
+        self.may(state, self.function, resource)
+    }
+
+    /// Whether the reader may call a function on an object.
+    fn may(&self, state: &State, function: &'static str, resource: Resource<'_>) -> bool {
+        self.verdict(state, function, resource) == Verdict::Allowed
+    }
+
+    fn verdict(&self, state: &State, function: &'static str, resource: Resource<'_>) -> Verdict {
+        let Some(principal) = &self.principal else { return Verdict::Allowed };
+        state.decide(principal, &Attempt { function, resources: &[resource] })
+    }
+
+    /// Returns the changes of an object that the reader may make.
+    pub(crate) fn permits(
+        &self,
+        state: &State,
+        [update, delete]: [&'static str; 2],
+        resource: Resource<'_>,
+    ) -> Permits {
+        Permits {
+            editable: self.may(state, update, resource),
+            deletable: self.may(state, delete, resource),
+        }
+    }
+
+    pub(crate) fn service_permits(
+        &self,
+        state: &State,
+        [update, delete]: [&'static str; 2],
+        key: &ServiceKey,
+    ) -> Permits {
+        Permits {
+            editable: self.may_service(state, update, key),
+            deletable: self.may_service(state, delete, key),
+        }
+    }
+
+    pub(crate) fn group_permits(&self, state: &State, namespace: &str, name: &str) -> Permits {
+        let mut digits = String::new();
+        let resource = group_resource(state, namespace, name, &mut digits);
+        self.permits(state, ["UpdateConfigFileGroup", "DeleteConfigFileGroup"], resource)
+    }
+
+    pub(crate) fn rule_permits(&self, state: &State, rule: &Rule) -> Permits {
+        let functions = commands::rule_functions(rule.kind);
+        Permits {
+            editable: self.may_rule(state, functions[1], rule),
+            deletable: self.may_rule(state, functions[2], rule),
+        }
     }
 
     /// Whether the reader sees everything.
@@ -70,10 +122,36 @@ impl Viewer {
     }
 
     pub(crate) fn sees_rule(&self, state: &State, rule: &Rule) -> bool {
-        self.is_unlimited()
-            || self.sees(state, Resource::by_id(rule_resource(rule.kind), &rule.id))
-            || !rule.targets.is_empty()
-                && rule.targets.iter().all(|target| self.sees_service(state, target))
+        self.may_rule(state, self.function, rule)
+    }
+
+    /// Whether the reader may call a function on a rule: by its id, or on all services that it
+    /// targets.
+    fn may_rule(&self, state: &State, function: &'static str, rule: &Rule) -> bool {
+        match self.verdict(state, function, Resource::by_id(rule_resource(rule.kind), &rule.id)) {
+            Verdict::Allowed => true,
+            Verdict::Denied => false,
+            Verdict::NotAllowed if rule.targets.is_empty() => {
+                self.may(state, function, Resource::namespace(&rule.namespace))
+            }
+            Verdict::NotAllowed => {
+                rule.targets.iter().all(|target| self.may_service(state, function, target))
+            }
+        }
+    }
+
+    /// Whether the reader may call a function on a service; one that does not exist is covered by
+    /// its namespace too.
+    fn may_service(&self, state: &State, function: &'static str, key: &ServiceKey) -> bool {
+        let resource = service_resource(state, key.borrowed());
+        match self.verdict(state, function, resource) {
+            Verdict::Allowed => true,
+            Verdict::Denied => false,
+            Verdict::NotAllowed => {
+                resource.id.is_empty()
+                    && self.may(state, function, Resource::namespace(resource.namespace))
+            }
+        }
     }
 }
 
@@ -370,7 +448,7 @@ impl Rights<'_> {
     fn is_denied(&self, function: &'static str, resource: &Resource<'_>) -> bool {
         let Some(principal) = self.member() else { return false };
         let attempt = Attempt { function, resources: &[*resource] };
-        self.state.decide(&principal, &attempt) == tollhouse_registry::identity::Verdict::Denied
+        self.state.decide(&principal, &attempt) == Verdict::Denied
     }
 }
 

@@ -4,6 +4,7 @@ mod config;
 mod contracts;
 mod grants;
 mod identity;
+mod lists;
 mod maintain;
 mod records;
 

@@ -10,7 +10,7 @@ use super::layout_of;
 use crate::schema::{descriptors, schema_name};
 
 /// Fields set by the server, which forms leave out.
-const SET_BY_SERVER: [&str; 4] = ["revision", "ctime", "mtime", "etime"];
+const SET_BY_SERVER: [&str; 6] = ["revision", "ctime", "mtime", "etime", "editable", "deleteable"];
 
 /// Message types of `Any` fields, by kind of rule.
 const HELD: [(RuleKind, &str, &[&str]); 3] = [

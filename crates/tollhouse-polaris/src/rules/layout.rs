@@ -39,6 +39,8 @@ pub struct Layout {
     pub(super) modified: u32,
     pub(super) enabled_at: Option<u32>,
     pub(super) switch: Switch,
+    /// Field number of `editable`, which lists for the console have; that of `deleteable` follows it.
+    pub(super) editable: Option<u32>,
     pub(super) is_name_required: bool,
     pub(super) bad_name: Code,
     /// Code for a missing or invalid id.
@@ -60,6 +62,7 @@ const OF_A_SERVICE: Layout = Layout {
     modified: 21,
     enabled_at: None,
     switch: Switch::Wrapped(4),
+    editable: None,
     is_name_required: false,
     bad_name: Code::InvalidParameter,
     bad_id: Code::InvalidServiceName,
@@ -78,6 +81,7 @@ const ROUTE_RULE: Layout = Layout {
     modified: 9,
     enabled_at: Some(10),
     switch: Switch::Flag(4),
+    editable: Some(30),
     is_name_required: false,
     bad_name: Code::InvalidRoutingName,
     bad_id: Code::InvalidRoutingID,
@@ -112,6 +116,7 @@ const RATE_LIMIT: Layout = Layout {
 
 const CIRCUIT_BREAKER: Layout = Layout {
     message: "v1.CircuitBreakerRule",
+    editable: Some(40),
     priority: Some(30),
     revision: 5,
     created: 6,
@@ -126,6 +131,7 @@ const CIRCUIT_BREAKER: Layout = Layout {
 
 const FAULT_DETECTOR: Layout = Layout {
     message: "v1.FaultDetectRule",
+    editable: Some(40),
     priority: Some(29),
     revision: 4,
     created: 5,
@@ -141,6 +147,7 @@ const FAULT_DETECTOR: Layout = Layout {
 
 const LANE: Layout = Layout {
     message: "v1.LaneGroup",
+    editable: Some(20),
     namespace: None,
     priority: None,
     revision: 7,
@@ -171,6 +178,7 @@ const LOSSLESS: Layout = Layout {
 
 const BLOCK_ALLOW: Layout = Layout {
     message: "v1.BlockAllowListRule",
+    editable: None,
     namespace: Some(4),
     priority: Some(7),
     revision: 13,

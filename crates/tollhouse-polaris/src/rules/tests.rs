@@ -63,7 +63,6 @@ fn a_rate_limit_is_kept_with_the_servers_fields() {
     let expected = v1::Rule {
         ctime: Some("1970-01-01 00:00:00".to_owned()),
         mtime: Some("1970-01-01 00:01:00".to_owned()),
-        etime: Some("1970-01-01 00:02:00".to_owned()),
         revision: Some("000000000000000000000000000000ab".to_owned()),
         ..limit()
     };

@@ -1,6 +1,7 @@
 //! What the registry holds, as clients read it with the generated types.
 
 use super::*;
+use crate::dialect::rights::Permits;
 use crate::registration::new_instance;
 use crate::v1;
 use prost::Message;
@@ -169,10 +170,14 @@ async fn services_are_shown_under_the_name_that_was_asked_for() {
     assert_eq!((service.token, service.ports), (None, None));
 
     bytes.clear();
-    put_console_service(&mut bytes, &view.service, view.counts);
+    let permits = Permits { editable: true, deletable: false };
+    put_console_service(&mut bytes, &view.service, view.counts, permits);
     let service = v1::Service::decode(&bytes[..]).expect("a message");
     assert_eq!((service.total_instance_count, service.healthy_instance_count), (Some(1), Some(1)));
-    assert_eq!((service.token, service.editable), (None, Some(true)));
+    assert_eq!(
+        (service.token, service.editable, service.deleteable),
+        (None, Some(true), Some(false))
+    );
 
     bytes.clear();
     put_namespace(&mut bytes, state.namespace("ns").expect("created"));
@@ -194,7 +199,7 @@ fn an_alias_names_both_ends() {
         revision: Revision::default(),
     };
     let mut bytes = Vec::new();
-    put_alias(&mut bytes, &alias);
+    put_alias(&mut bytes, &alias, Permits::ALL);
     let alias = v1::ServiceAlias::decode(&bytes[..]).expect("a message");
     let names = [alias.alias, alias.alias_namespace, alias.service, alias.namespace];
     assert_eq!(names.map(Option::unwrap_or_default), ["alias", "ns", "s", "ns2"]);

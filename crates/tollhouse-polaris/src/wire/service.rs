@@ -3,8 +3,10 @@
 use super::answer::put_revision;
 use super::write::{put_entry, put_flag_value, put_number_value, put_text_value};
 use crate::date::DateText;
+use crate::dialect::rights::Permits;
 use tollhouse_registry::{
-    Alias, Counts, Metadata, Namespace, NamespaceView, Revision, Service, ServiceRef,
+    Alias, Counts, DEFAULT_NAMESPACE, Metadata, Namespace, NamespaceView, Revision, Service,
+    ServiceRef,
 };
 
 /// Writes a service for clients: under the requested name, with the revision of its instances.
@@ -39,7 +41,12 @@ pub fn put_listed_alias(out: &mut Vec<u8>, alias: &Alias) {
 }
 
 /// Writes a service for the console, without its token.
-pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts) {
+pub(crate) fn put_console_service(
+    out: &mut Vec<u8>,
+    service: &Service,
+    counts: Counts,
+    permits: Permits,
+) {
     put_listed_service(out, service);
     put_text_value(out, 4, &service.details.ports);
     put_details(out, service);
@@ -50,10 +57,24 @@ pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts)
     put_number_value(out, 17, counts.total);
     put_number_value(out, 18, counts.healthy);
     put_text_value(out, 21, &service.id);
-    put_flag_value(out, 24, true);
+    put_flag_value(out, 24, permits.editable);
     for namespace in &service.details.export_to {
         put_text_value(out, 25, namespace);
     }
+    put_flag_value(out, 100, permits.deletable);
+}
+
+/// Writes a namespace of the console's list.
+pub(crate) fn put_console_namespace(out: &mut Vec<u8>, view: &NamespaceView, permits: Permits) {
+    put_namespace(out, view);
+    let namespace = &view.namespace;
+    if namespace.comment.is_empty() && namespace.is_built_in() {
+        // The comments of Polaris, until there are others.
+        let is_default = &*namespace.name == DEFAULT_NAMESPACE;
+        put_text_value(out, 2, if is_default { "Default Environment" } else { "Polaris-server" });
+    }
+    put_flag_value(out, 15, permits.editable);
+    put_flag_value(out, 100, permits.deletable);
 }
 
 /// Writes a namespace of a list.
@@ -68,10 +89,13 @@ fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
     put_text_value(out, 1, &namespace.name);
     put_text_value(out, 2, &namespace.comment);
     put_text_value(out, 3, &namespace.owners);
-    put_text_value(out, 5, DateText::from_unix_seconds(namespace.created_at).as_str());
-    put_text_value(out, 6, DateText::from_unix_seconds(namespace.modified_at).as_str());
+    // Built-in namespaces have no date until they are changed.
+    for (number, seconds) in [(5, namespace.created_at), (6, namespace.modified_at)] {
+        if seconds != 0 {
+            put_text_value(out, number, DateText::from_unix_seconds(seconds).as_str());
+        }
+    }
     put_text_value(out, 12, &namespace.name);
-    put_flag_value(out, 15, true);
     for other in &namespace.export_to {
         put_text_value(out, 16, other);
     }
@@ -79,7 +103,7 @@ fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
 }
 
 /// Writes an alias of a list.
-pub fn put_alias(out: &mut Vec<u8>, alias: &Alias) {
+pub(crate) fn put_alias(out: &mut Vec<u8>, alias: &Alias, permits: Permits) {
     put_text_value(out, 1, &alias.target.name);
     put_text_value(out, 2, &alias.target.namespace);
     put_text_value(out, 3, &alias.key.name);
@@ -89,8 +113,8 @@ pub fn put_alias(out: &mut Vec<u8>, alias: &Alias) {
     put_text_value(out, 9, DateText::from_unix_seconds(alias.created_at).as_str());
     put_text_value(out, 10, DateText::from_unix_seconds(alias.modified_at).as_str());
     put_text_value(out, 11, &alias.id);
-    put_flag_value(out, 12, true);
-    put_flag_value(out, 13, true);
+    put_flag_value(out, 12, permits.editable);
+    put_flag_value(out, 13, permits.deletable);
     put_labels(out, 26, &alias.metadata);
 }
 

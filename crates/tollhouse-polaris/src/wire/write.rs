@@ -106,6 +106,12 @@ pub fn put_flag(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number(out, number, u64::from(value));
 }
 
+/// Writes a plain boolean, also if it is false.
+pub fn put_set_flag(out: &mut Vec<u8>, number: u32, value: bool) {
+    put_tag(out, number, WireType::Varint);
+    out.push(value.into());
+}
+
 /// Writes a field of type `google.protobuf.StringValue`.
 pub fn put_text_value(out: &mut Vec<u8>, number: u32, text: &str) {
     if text.is_empty() {

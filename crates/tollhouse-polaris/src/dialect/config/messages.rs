@@ -11,6 +11,7 @@ use tollhouse_registry::config::{
 use super::sealing::plain;
 use crate::code::Code;
 use crate::date::DateText;
+use crate::dialect::rights::Permits;
 use crate::failure::Failure;
 use crate::v1;
 use crate::v1::match_string::MatchStringType;
@@ -32,7 +33,11 @@ pub(crate) enum Content {
     LeftOut,
 }
 
-pub(crate) fn group(group: &ConfigGroup, file_count: usize) -> v1::ConfigFileGroup {
+pub(crate) fn group(
+    group: &ConfigGroup,
+    file_count: usize,
+    permits: Permits,
+) -> v1::ConfigFileGroup {
     let dates = &group.dates;
     v1::ConfigFileGroup {
         id: Some(group.id),
@@ -44,12 +49,12 @@ pub(crate) fn group(group: &ConfigGroup, file_count: usize) -> v1::ConfigFileGro
         modify_time: date(dates.modified_at),
         modify_by: some(&dates.modified_by),
         file_count: Some(file_count as u64),
-        editable: Some(true),
+        editable: Some(permits.editable),
         owner: some(&group.owner),
         business: some(&group.business),
         department: some(&group.department),
         metadata: pairs(&group.metadata),
-        deleteable: Some(true),
+        deleteable: Some(permits.deletable),
         ..v1::ConfigFileGroup::default()
     }
 }

@@ -16,6 +16,7 @@ use super::{address_text, client_reply, key_of, labels_of};
 use crate::access::{Door, Gate};
 use crate::answer::Answer;
 use crate::code::Code;
+use crate::dialect::rights::Permits;
 use crate::failure::Failure;
 use crate::v1;
 use crate::v1::config_discover_request::ConfigDiscoverRequestType;
@@ -266,7 +267,7 @@ fn discovered(
                 return Err(Code::DataNoChange.into());
             }
             let groups = view.config_groups();
-            let groups = groups.map(|it| messages::group(&it.group, it.file_count));
+            let groups = groups.map(|it| messages::group(&it.group, it.file_count, Permits::ALL));
             response.config_file_groups = groups.collect();
             response.config_file_groups.sort_by(|first, second| first.name.cmp(&second.name));
             response.config_file = Some(v1::ClientConfigFileInfo {

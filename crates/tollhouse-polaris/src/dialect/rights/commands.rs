@@ -211,7 +211,7 @@ impl Rights<'_> {
 
 /// Returns the names of the calls for a kind of rules. Kinds that Polaris has no names for have
 /// names of their own, so that a right to route rules does not extend to them.
-fn rule_functions(kind: RuleKind) -> &'static RuleFunctions {
+pub(super) fn rule_functions(kind: RuleKind) -> &'static RuleFunctions {
     macro_rules! functions {
         ($noun:literal) => {
             &[

@@ -146,7 +146,11 @@ fn groups(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
         total: Some(groups.len() as u32),
         config_file_groups: page
             .iter()
-            .map(|view| messages::group(&view.group, view.file_count))
+            .map(|view| {
+                let key = &view.group.key;
+                let permits = query.viewer.group_permits(state, &key.namespace, &key.name);
+                messages::group(&view.group, view.file_count, permits)
+            })
             .collect(),
         ..v1::ConfigBatchQueryResponse::default()
     };

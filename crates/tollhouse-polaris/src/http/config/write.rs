@@ -17,7 +17,7 @@ use crate::code::Code;
 use crate::dialect::config::format::FormatCheck;
 use crate::dialect::config::messages;
 use crate::dialect::config::write::{Overwrite, file_key, release_key};
-use crate::dialect::rights::grantees;
+use crate::dialect::rights::{Permits, grantees};
 use crate::http::HttpApi;
 use crate::http::console::{BATCH_ITEMS_MAX, descriptor, request_body};
 use crate::http::failure::Failure;
@@ -200,7 +200,8 @@ fn show(response: &mut v1::ConfigResponse, state: &State, outcome: &ConfigOutcom
         ConfigOutcome::Group(group) => {
             let view = state.config_group(&group.key.namespace, &group.key.name);
             let count = view.map_or(0, |view| view.file_count);
-            response.config_file_group = Some(messages::group(group, count));
+            // The caller has just changed it.
+            response.config_file_group = Some(messages::group(group, count, Permits::ALL));
         }
         ConfigOutcome::File(file) => {
             let key = &file.key;

@@ -3,6 +3,7 @@
 use super::services::{check_name, labels_of};
 use super::{List, ObjectPage, Plan, Write, page_of};
 use crate::code::Code;
+use crate::dialect::rights::Permits;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows};
 use crate::v1;
@@ -129,7 +130,8 @@ fn as_it_stands(outcome: &Outcome) -> Option<Vec<u8>> {
         return None;
     };
     let mut out = Vec::new();
-    put_alias(&mut out, alias);
+    // The caller has just changed it.
+    put_alias(&mut out, alias, Permits::ALL);
     Some(out)
 }
 
@@ -151,6 +153,10 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
         found.collect(),
         9,
         |alias| alias.key.clone(),
-        |out, alias| put_alias(out, alias),
+        |out, alias| {
+            let functions = ["UpdateServiceAlias", "DeleteServiceAliases"];
+            let permits = query.viewer.service_permits(state, functions, &alias.target);
+            put_alias(out, alias, permits);
+        },
     )
 }

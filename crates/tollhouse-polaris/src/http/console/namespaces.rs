@@ -9,13 +9,18 @@ use crate::http::failure::Failure;
 use crate::http::query::Query;
 use crate::v1;
 use crate::wire::answer::response;
-use crate::wire::put_namespace;
-use crate::wire::write::{put_nested, put_text_value};
+use crate::wire::put_console_namespace;
+use crate::wire::write::{put_nested, put_number, put_text_value};
 use prost::Message;
+use std::cell::Cell;
+use std::sync::Arc;
 use tollhouse_registry::identity::Resource;
-use tollhouse_registry::{Command, Namespace, NamespaceChange, Outcome, State};
+use tollhouse_registry::{Command, Namespace, NamespaceChange, NamespaceView, Outcome, State};
 
 const MESSAGE: &str = "v1.Namespace";
+
+/// Field of `v1.BatchQueryResponse` with the counts of the page's namespaces together.
+const SUMMARY: u32 = 23;
 
 pub(in crate::http) static CREATE: Write =
     Write::one_by_one(MESSAGE, response::NAMESPACE, plan_create);
@@ -123,8 +128,20 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
             && query.allows_any("id", &namespace.name)
             && query.viewer.sees(state, namespace_resource(namespace))
     });
-    let name_of = |view: &&std::sync::Arc<tollhouse_registry::NamespaceView>| {
-        std::sync::Arc::clone(&view.namespace.name)
-    };
-    page_of(query, found.collect(), 5, name_of, |out, view| put_namespace(out, view))
+    let name_of = |view: &&Arc<NamespaceView>| Arc::clone(&view.namespace.name);
+    let summary = Cell::new([0_u32; 3]);
+    let mut page = page_of(query, found.collect(), 5, name_of, |out, view| {
+        let counts = [view.services.len() as u32, view.counts.healthy, view.counts.total];
+        summary.set(std::array::from_fn(|at| summary.get()[at].saturating_add(counts[at])));
+        let resource = namespace_resource(&view.namespace);
+        let permits =
+            query.viewer.permits(state, ["UpdateNamespaces", "DeleteNamespaces"], resource);
+        put_console_namespace(out, view, permits);
+    })?;
+    put_nested(&mut page.fields, SUMMARY, |out| {
+        for (number, count) in (1..).zip(summary.get()) {
+            put_number(out, number, count.into());
+        }
+    });
+    Ok(page)
 }

@@ -6,10 +6,10 @@ use super::{List, ObjectPage, Plan, Write, any_of, page_of};
 use crate::code::Code;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows, finds};
-use crate::rules::{layout_of, read_rule, rule_id, rule_is_enabled, rule_message};
+use crate::rules::{layout_of, put_permits, read_rule, rule_id, rule_is_enabled, rule_message};
 use crate::wire::answer::response;
 use std::sync::Arc;
-use tollhouse_registry::{Command, Outcome, Rule, RuleKind, State};
+use tollhouse_registry::{Command, NewRule, Outcome, Rule, RuleKind, State};
 
 /// Field of `v1.BatchQueryResponse` for rate limits.
 const RATE_LIMITS: u32 = 10;
@@ -133,7 +133,10 @@ fn plan_create(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
 }
 
 fn plan_update(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
-    let rule = read_rule(kind, item)?;
+    let mut rule = read_rule(kind, item)?;
+    if kind == RuleKind::BlockAllow && rule.id.is_empty() {
+        rule.id = named(state, &rule)?;
+    }
     let before = known(kind, state, &rule.id)?;
     if before.kind == rule.kind {
         return Ok(Plan::command(Command::UpdateRule(Box::new(rule))).answering(echo_of));
@@ -141,6 +144,19 @@ fn plan_update(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     // The rule changes between routing and nearby routing, which are different kinds here.
     let delete = Command::DeleteRule(before.kind, Arc::clone(&before.id));
     Ok(Plan::commands(vec![delete, Command::CreateRule(Box::new(rule))]).answering(echo_of))
+}
+
+/// Returns the id of the stored rule that a rule without id means: the only one of its name for the
+/// same service.
+fn named(state: &State, rule: &NewRule) -> Result<Arc<str>, Failure> {
+    let mut found = state
+        .rules(rule.kind)
+        .filter(|stored| stored.name == rule.name && stored.targets == rule.targets);
+    match (found.next(), found.next()) {
+        (Some(stored), None) if !rule.name.is_empty() => Ok(Arc::clone(&stored.id)),
+        (None, _) if !rule.name.is_empty() => Err(layout_of(rule.kind).not_found.into()),
+        _ => Err(Failure::with(layout_of(rule.kind).bad_id, "the rule has no id")),
+    }
 }
 
 fn plan_delete(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
@@ -176,15 +192,14 @@ fn echo_of(outcome: &Outcome) -> Option<Vec<u8>> {
         return None;
     };
     let mut out = Vec::new();
-    put_rule(&mut out, rule);
+    put_rule(&mut out, rule.kind, rule_message(rule));
     Some(out)
 }
 
-fn put_rule(out: &mut Vec<u8>, rule: &Rule) {
-    let message = rule_message(rule);
-    match rule.kind {
+fn put_rule(out: &mut Vec<u8>, kind: RuleKind, message: &[u8]) {
+    match kind {
         RuleKind::RateLimit | RuleKind::RoutingV1 => out.extend_from_slice(message),
-        _ => out.extend_from_slice(&any_of(layout_of(rule.kind).message, message)),
+        _ => out.extend_from_slice(&any_of(layout_of(kind).message, message)),
     }
 }
 
@@ -210,7 +225,9 @@ fn find(kind: RuleKind, state: &State, query: &Query) -> Result<ObjectPage, Fail
         number,
         |rule| (rule.priority, Arc::clone(&rule.id)),
         |out, rule| {
-            put_rule(out, rule);
+            let mut message = rule_message(rule).to_vec();
+            put_permits(&mut message, rule.kind, query.viewer.rule_permits(state, rule));
+            put_rule(out, rule.kind, &message);
         },
     )
 }

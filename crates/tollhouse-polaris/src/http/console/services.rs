@@ -269,7 +269,9 @@ fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
         6,
         |view| view.service.key.clone(),
         |out, view| {
-            put_console_service(out, &view.service, view.counts);
+            let functions = ["UpdateServices", "DeleteServices"];
+            let permits = query.viewer.service_permits(state, functions, &view.service.key);
+            put_console_service(out, &view.service, view.counts, permits);
         },
     )
 }

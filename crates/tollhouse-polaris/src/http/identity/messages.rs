@@ -7,7 +7,7 @@ use tollhouse_registry::identity::{
     AccessRole, IdentityHead, IdentityKind, Policy, PolicyAction, Principal, ResourceKind,
     ResourceLabel, ResourcePattern, User, UserGroup,
 };
-use tollhouse_registry::{Metadata, ServiceRef, State};
+use tollhouse_registry::{Metadata, RuleKind, ServiceRef, State};
 
 use crate::date::DateText;
 use crate::v1;
@@ -280,12 +280,31 @@ fn names_of(state: &State, pattern: &ResourcePattern) -> (String, String) {
         ResourceKind::UserGroup => of_id(state.user_group(id).map(|it| &*it.head.name)),
         ResourceKind::Role => of_id(state.access_role(id).map(|it| &*it.head.name)),
         ResourceKind::Policy => of_id(state.policy(id).map(|it| &*it.head.name)),
-        ResourceKind::RouteRule
-        | ResourceKind::RateLimitRule
-        | ResourceKind::CircuitBreakerRule
-        | ResourceKind::FaultDetectRule
-        | ResourceKind::LaneRule
-        | ResourceKind::Gateway => of_id(None),
+        ResourceKind::RouteRule => {
+            let kinds = [
+                RuleKind::Routing,
+                RuleKind::NearbyRouting,
+                RuleKind::RoutingV1,
+                RuleKind::Lossless,
+                RuleKind::BlockAllow,
+                RuleKind::TrafficMirroring,
+                RuleKind::FaultInjection,
+            ];
+            of_rule(state, &kinds, id)
+        }
+        ResourceKind::RateLimitRule => of_rule(state, &[RuleKind::RateLimit], id),
+        ResourceKind::CircuitBreakerRule => of_rule(state, &[RuleKind::CircuitBreaker], id),
+        ResourceKind::FaultDetectRule => of_rule(state, &[RuleKind::FaultDetector], id),
+        ResourceKind::LaneRule => of_rule(state, &[RuleKind::Lane], id),
+        ResourceKind::Gateway => of_id(None),
+    }
+}
+
+/// Returns namespace and name of a rule; the id if it has no name or does not exist.
+fn of_rule(state: &State, kinds: &[RuleKind], id: &str) -> (String, String) {
+    match kinds.iter().find_map(|kind| state.rule(*kind, id)) {
+        Some(rule) if !rule.name.is_empty() => (rule.namespace.to_string(), rule.name.to_string()),
+        _ => (String::new(), id.to_owned()),
     }
 }
 

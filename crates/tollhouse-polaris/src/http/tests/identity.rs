@@ -430,7 +430,8 @@ async fn users_log_in_and_see_themselves() {
     assert_eq!(as_alice("PUT", path, change("wrong one")).await.code(), 401_001);
     let update = json!({"id": id, "comment": "changed"});
     assert_eq!(as_alice("PUT", "/core/v1/user", update.clone()).await.code(), 200_000);
-    assert_eq!(as_alice("PUT", "/core/v1/user", update).await.code(), 200_002);
+    // Without a change too, as in Polaris: its console takes any other code for a failure.
+    assert_eq!(as_alice("PUT", "/core/v1/user", update).await.code(), 200_000);
 
     let disable = json!({"id": id, "token_enable": false});
     let status = "/core/v1/user/token/status";

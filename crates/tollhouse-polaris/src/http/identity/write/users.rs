@@ -139,7 +139,11 @@ async fn edit(item: &Item<'_>, change: impl Fn(&v1::User, &mut User) + Send + Sy
         })
         .await
     };
-    let result = result.await;
+    let result = match result.await {
+        // As in Polaris, whose console takes any other code for a failure.
+        Err(failure) if failure.code == Code::NoNeedUpdate => Ok(()),
+        result => result,
+    };
     let message = v1::User { password: None, auth_token: None, ..message };
     Done::new(result, v1::Response { user: Some(message), ..Default::default() })
 }

@@ -81,6 +81,8 @@ pub struct Services {
     pub own_log: Arc<OwnLog>,
     /// Memory budget for data that clients can make grow, such as cached answers.
     pub memory: Arc<MemoryBudget>,
+    /// Maximum length of a request body that is read as GraphQL, in bytes.
+    pub graphql_bytes: u64,
     /// Resolver of references to secrets; with `None`, references stay unresolved.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
     /// Names of plugins that are skipped if this build does not contain them;
@@ -125,6 +127,7 @@ impl Services {
             queues: Arc::default(),
             own_log: Arc::default(),
             memory: MemoryBudget::unlimited(),
+            graphql_bytes: 1 << 20,
             secrets: None,
             skipped_plugins: Vec::new(),
             scripting: None,

@@ -69,7 +69,7 @@ pub struct Services {
     /// Runtime for background work; `None` in tools that serve nothing.
     pub background: Option<tokio::runtime::Handle>,
     /// HTTP endpoints that `public-api` may expose, by path.
-    pub endpoints: HashMap<&'static str, Endpoint>,
+    pub endpoints: HashMap<String, Endpoint>,
     /// TLS port of the data plane, if it has one.
     pub tls_port: Option<u16>,
     /// Header in which the gateway itself may tell its own listeners the address of a client; `None`

@@ -609,6 +609,10 @@ pub struct Limits {
     pub body_bytes: Option<u64>,
     /// Maximum length of a gRPC message in bytes; `None` is unlimited.
     pub grpc_message_bytes: Option<u64>,
+    /// Maximum length of a body that is searched for `post_arg` variables, in bytes.
+    pub post_args_bytes: usize,
+    /// Maximum length of a body that is read as GraphQL, in bytes.
+    pub graphql_bytes: usize,
     /// Maximum memory for buffered bodies and responses in bytes; `None` depends on the machine.
     pub buffered_bytes: Option<u64>,
     /// Timeout from the first byte of a request to the end of its head.
@@ -661,6 +665,9 @@ impl Default for Limits {
             header_count: 100,
             body_bytes: None,
             grpc_message_bytes: None,
+            // Both as in APISIX.
+            post_args_bytes: 64 << 20,
+            graphql_bytes: 1 << 20,
             buffered_bytes: None,
             header_read_time: minute,
             idle_time: minute,

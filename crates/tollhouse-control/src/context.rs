@@ -82,8 +82,9 @@ impl ControlContext {
         // Some plugin endpoints show metrics, so that the metrics page must exist first.
         let mut services = plugins::services(bootstrap, memory);
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
-        services.endpoints =
-            endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
+        let sources =
+            endpoints::Sources { id: &identity.id, metrics: &metrics, page: &metrics_page };
+        services.endpoints = endpoints::for_plugins(&catalogue, &services, &sources);
         let environment = tollhouse_config::environment_secrets(&bootstrap.secrets.env);
         let secret_managers = Arc::new(SecretManagers::new(Box::new(environment)));
         services.secrets = Some(Arc::<SecretManagers>::clone(&secret_managers));

@@ -222,6 +222,7 @@ pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.memory = Arc::clone(memory);
+    services.graphql_bytes = bootstrap.limits.graphql_bytes as u64;
     services.background = tokio::runtime::Handle::try_current().ok();
     services.own_log = Arc::clone(process_log().followers());
     let mut tls = bootstrap.listen.https.iter().map(|address| address.port());

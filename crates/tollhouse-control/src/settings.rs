@@ -18,6 +18,7 @@ use tollhouse_config::bootstrap::{
     AmbiguousPaths as AmbiguousPathsKey, ClientHalfClose, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
+use tollhouse_model::body::BodyLimits;
 use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::{Problem, network};
 use tollhouse_net::HalfClose;
@@ -206,6 +207,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
         },
         body_bytes: limits.body_bytes.unwrap_or(u64::MAX),
         grpc_message_bytes: limits.grpc_message_bytes,
+        variables: BodyLimits { fields: limits.post_args_bytes, graphql: limits.graphql_bytes },
         memory: MemoryBudget::new(
             limits.buffered_bytes.unwrap_or_else(|| machine_memory::usable_bytes() / MEMORY_PART),
         ),

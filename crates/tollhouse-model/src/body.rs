@@ -37,28 +37,64 @@ impl BodyKind {
     }
 }
 
-/// Whether a body of this type may contain a wanted variable. Fields need one of the known types; a
-/// GraphQL document is accepted with any type.
-pub fn has_values(content_type: &[u8], wanted: &[Variable]) -> bool {
-    BodyKind::named(content_type).is_some() || wanted.iter().any(Variable::is_graphql)
+/// Longest bodies that are searched for variables, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Limit for fields of forms and JSON.
+    pub fields: usize,
+    /// Limit for GraphQL documents, with the JSON around them.
+    pub graphql: usize,
+}
+
+impl Default for BodyLimits {
+    /// Returns the limits of APISIX: 64 MiB for fields, 1 MiB for GraphQL.
+    fn default() -> Self {
+        Self { fields: 64 << 20, graphql: 1 << 20 }
+    }
+}
+
+impl BodyLimits {
+    /// Returns the length of the longest body of this type that may contain a wanted variable;
+    /// `None` if no body does. Fields need one of the known types; a GraphQL document is accepted
+    /// with any type.
+    pub fn longest(self, content_type: &[u8], wanted: &[Variable]) -> Option<usize> {
+        let fields = BodyKind::named(content_type).map(|_| self.fields);
+        let graphql = wanted.iter().any(Variable::is_graphql).then_some(self.graphql);
+        fields.max(graphql)
+    }
+
+    fn admit_graphql(self, body: &[u8], wanted: &[Variable]) -> bool {
+        body.len() <= self.graphql && wanted.iter().any(Variable::is_graphql)
+    }
+
+    fn limit(self, variable: &Variable) -> usize {
+        if variable.is_graphql() { self.graphql } else { self.fields }
+    }
 }
 
 /// Returns the values of `wanted`, in its order. `content_type` is empty if the request has none.
-pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
+/// Variables whose limit the body exceeds have no values.
+pub fn look_up(
+    body: &[u8],
+    content_type: &[u8],
+    wanted: &[Variable],
+    limits: BodyLimits,
+) -> Vec<Option<Vec<u8>>> {
     let kind = BodyKind::named(content_type);
     let mut values = match kind {
         Some(BodyKind::Form) => each(wanted, |variable| {
             query_argument(body, field_name(variable)?).map(|value| value.into_owned())
         }),
         Some(BodyKind::Multipart) => multipart::look_up(body, content_type, wanted),
-        Some(BodyKind::Json) => look_up_json(body, wanted),
+        Some(BodyKind::Json) => look_up_json(body, wanted, limits),
         None => vec![None; wanted.len()],
     };
-    if kind != Some(BodyKind::Json) && wanted.iter().any(Variable::is_graphql) {
+    if kind != Some(BodyKind::Json) && limits.admit_graphql(body, wanted) {
         fill_graphql(body, wanted, &mut values);
     }
-    for value in &mut values {
-        value.take_if(|value| value.len() > VALUE_BYTES_MAX);
+    for (variable, value) in wanted.iter().zip(&mut values) {
+        let is_over = body.len() > limits.limit(variable);
+        value.take_if(|value| is_over || value.len() > VALUE_BYTES_MAX);
     }
     values
 }
@@ -86,11 +122,10 @@ fn field_name(variable: &Variable) -> Option<&str> {
     }
 }
 
-fn look_up_json(body: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
+fn look_up_json(body: &[u8], wanted: &[Variable], limits: BodyLimits) -> Vec<Option<Vec<u8>>> {
     let Ok(document) = Document::parse(body) else { return vec![None; wanted.len()] };
-    let operation = wanted
-        .iter()
-        .any(|variable| matches!(variable, Variable::Named(_)))
+    let operation = limits
+        .admit_graphql(body, wanted)
         .then(|| Operation::parse(&document.root().member("query")?.text()?))
         .flatten();
     each(wanted, |variable| match variable {
@@ -108,7 +143,8 @@ mod tests {
     const JSON: &[u8] = b"Application/JSON; charset=utf-8";
 
     fn check(body: &str, content_type: &[u8], name: &str, expected: Option<&str>) {
-        let found = look_up(body.as_bytes(), content_type, &[Variable::parse(name)]);
+        let found =
+            look_up(body.as_bytes(), content_type, &[Variable::parse(name)], BodyLimits::default());
         assert_eq!(found, [expected.map(|text| text.as_bytes().to_vec())], "{body} {name}");
     }
 
@@ -135,12 +171,46 @@ mod tests {
         let document = br#"{"a":true,"b":"true","c":[false]}"#;
         let wanted = ["a", "b", "c[0]", "c[*]", "d"];
         let wanted = wanted.map(|path| Variable::PostBoolean(path.to_owned()));
-        let found = look_up(document, JSON, &wanted);
+        let found = look_up(document, JSON, &wanted, BodyLimits::default());
         let texts =
             found.iter().map(|value| value.as_deref().and_then(|it| str::from_utf8(it).ok()));
         let expected = [Some("true"), None, Some("false"), None, None];
         assert_eq!(texts.collect::<Vec<_>>(), expected);
-        assert_eq!(look_up(b"a=true", FORM, &wanted[..1]), [None]);
+        assert_eq!(look_up(b"a=true", FORM, &wanted[..1], BodyLimits::default()), [None]);
+    }
+
+    #[test]
+    fn bodies_over_the_limit_of_a_variable_have_no_value_for_it() {
+        let limits = BodyLimits { fields: 30, graphql: 20 };
+        let wanted = [Variable::parse("post_arg.a"), Variable::parse("graphql_name")];
+        let look = |body: &str, kind| {
+            let found = look_up(body.as_bytes(), kind, &wanted, limits);
+            found.into_iter().map(|value| value.is_some()).collect::<Vec<_>>()
+        };
+        let document = |length: usize| format!("{:<length$}", r#"{"a":1}"#);
+        assert_eq!(look(&document(30), JSON), [true, false]);
+        assert_eq!(look(&document(31), JSON), [false, false]);
+        let query = |length: usize| format!("{:<length$}", "query q { a }");
+        assert_eq!(look(&query(20), b"application/graphql"), [false, true]);
+        assert_eq!(look(&query(21), b"application/graphql"), [false, false]);
+        let operation = r#"{"query":"query q{a}"}"#;
+        let long = BodyLimits { graphql: 22, ..limits };
+        for (limits, expected) in [(limits, false), (long, true)] {
+            let found = look_up(operation.as_bytes(), JSON, &wanted, limits);
+            assert_eq!(found[1].is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn only_bodies_that_may_contain_a_variable_are_read() {
+        let limits = BodyLimits { fields: 2, graphql: 1 };
+        let longest = |kind, names: &[&str]| {
+            let wanted: Vec<_> = names.iter().map(|name| Variable::parse(name)).collect();
+            limits.longest(kind, &wanted)
+        };
+        assert_eq!(longest(FORM, &["post_arg_a", "graphql_name"]), Some(2));
+        assert_eq!(longest(b"text/plain", &["post_arg_a", "graphql_name"]), Some(1));
+        assert_eq!(longest(b"text/plain", &["post_arg_a"]), None);
     }
 
     #[test]

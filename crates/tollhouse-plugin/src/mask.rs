@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tollhouse_model::body;
+use tollhouse_model::body::{self, BodyLimits};
 use tollhouse_model::variable::{Variable, cookie_value, header_value, query_argument};
 
 use crate::exchange::{Exchange, each_header};
@@ -133,7 +133,12 @@ impl MaskedRequest {
         variable: &Variable,
     ) -> Option<Cow<'a, [u8]>> {
         let content_type = exchange.client_header(b"content-type").unwrap_or_default();
-        let values = body::look_up(text, content_type, std::slice::from_ref(variable));
+        let values = body::look_up(
+            text,
+            content_type,
+            std::slice::from_ref(variable),
+            BodyLimits::default(),
+        );
         values.into_iter().next().flatten().map(Cow::Owned)
     }
 }

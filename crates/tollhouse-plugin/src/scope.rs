@@ -69,7 +69,7 @@ pub struct Services {
     /// Runtime for background work; `None` in tools that serve nothing.
     pub background: Option<tokio::runtime::Handle>,
     /// HTTP endpoints that `public-api` may expose, by path.
-    pub endpoints: HashMap<&'static str, Endpoint>,
+    pub endpoints: HashMap<String, Endpoint>,
     /// TLS port of the data plane, if it has one.
     pub tls_port: Option<u16>,
     /// Header in which the gateway itself may tell its own listeners the address of a client; `None`
@@ -81,6 +81,8 @@ pub struct Services {
     pub own_log: Arc<OwnLog>,
     /// Memory budget for data that clients can make grow, such as cached answers.
     pub memory: Arc<MemoryBudget>,
+    /// Maximum length of a request body that is read as GraphQL, in bytes.
+    pub graphql_bytes: u64,
     /// Resolver of references to secrets; with `None`, references stay unresolved.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
     /// Names of plugins that are skipped if this build does not contain them;
@@ -125,6 +127,7 @@ impl Services {
             queues: Arc::default(),
             own_log: Arc::default(),
             memory: MemoryBudget::unlimited(),
+            graphql_bytes: 1 << 20,
             secrets: None,
             skipped_plugins: Vec::new(),
             scripting: None,

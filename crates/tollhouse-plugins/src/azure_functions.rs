@@ -151,6 +151,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_to_head_has_the_length_that_the_function_tells() {
+        let server =
+            TestServer::start(|_| "HTTP/1.1 200 X\r\nContent-Length: 13\r\n\r\n".to_owned());
+        let conf = json!({"function_uri": server.url("/")});
+        let outcome = Harness::new::<AzureFunctions>(&conf).request("HEAD /azure HTTP/1.1\n\n");
+        assert_eq!((outcome.status(), outcome.body()), (200, ""));
+        assert_eq!(outcome.header("content-length"), Some("13"));
+    }
+
+    #[test]
     fn the_clients_key_or_that_of_the_metadata_is_used() {
         let server = TestServer::ok();
         let metadata = json!({"master_apikey": "master", "master_clientid": "all"});

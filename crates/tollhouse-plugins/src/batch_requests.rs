@@ -10,7 +10,8 @@
 //! ```
 //!
 //! # Answers
-//! - 200 with a list of `{"status", "reason", "headers", "body"}`; a request that gets no answer
+//! - 200 with a list of `{"status", "reason", "headers", "body"}`, with header names as they were
+//!   sent; a request that gets no answer
 //!   within `timeout`, and those after it, have 504 `upstream timeout`. An answer whose body is
 //!   longer than 1 MiB, or that makes the list longer than 4 MiB, has 502 `the answers are too long`
 //! - 400 `no request body, you should give at least one pipeline setting`, 400 `bad request body:
@@ -186,7 +187,7 @@ async fn run(
     let target = own_listener(cx).ok_or_else(|| failed("the request has no port"))?;
     let reuse = Reuse::For { idle: Duration::from_secs(1), connections_max: 1 };
     let client = HttpClient::new(batch.timeout(), false.into(), reuse);
-    let client = client.with_replies_up_to(REPLY_BYTES_MAX);
+    let client = client.with_replies_up_to(REPLY_BYTES_MAX).with_spelling();
     let address = cx.remote_address().to_string().into_bytes();
     let outer = outer_headers(cx);
     let own = [(address_header.clone(), address), (MARK.to_owned(), b"1".to_vec())];
@@ -204,7 +205,9 @@ async fn run(
                 is_late = true;
                 answers.add_refusal(504, "upstream timeout")?;
             }
-            Err(ClientError::TooLarge(_)) => answers.add_refusal(502, "the answers are too long")?,
+            Err(ClientError::TooLarge(_)) => {
+                answers.add_refusal(502, "the answers are too long")?
+            }
             Err(ClientError::Connect(error)) => return Err(failed(&error.to_string())),
             Err(error) => return Err(invalid(400, &format!("request failed: {error}"))),
         }

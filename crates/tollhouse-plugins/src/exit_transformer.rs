@@ -1,8 +1,9 @@
 //! Rewrites the answers of other plugins with functions in Lua.
 //!
 //! Each text gets the status, the body and the headers of an answer as `...`, and returns the three
-//! values to send. A body of JSON is a table. Answers of nodes, and errors of the gateway itself,
-//! are not rewritten.
+//! values to send. A body of JSON is a table. In a global rule, the functions also get the answer to
+//! requests that match no route. Answers of nodes, and other errors of the gateway itself, are not
+//! rewritten.
 //!
 //! # Example
 //! ```json
@@ -21,9 +22,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::scripting::ExitFunctions;
-use tollhouse_plugin::{
-    Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope,
-};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope};
 
 /// Configuration of `exit-transformer`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{Answer, ConfError, RefusalKind, RequestContext};
+use tollhouse_plugin::{Answer, AnswerBody, ConfError, RefusalKind, RequestContext};
 
 use crate::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::confs::defaults::{default_true, defaults};
@@ -114,6 +114,10 @@ impl Function {
         let mut call = self.call(cx);
         sign(&mut call);
         match self.client.send(&self.target, call).await {
+            Ok(reply) if cx.method() == b"HEAD" => {
+                let length = reply.values("Content-Length").next().and_then(number);
+                Answer { body: AnswerBody::LeftOut(length), ..answer_of(reply) }
+            }
             Ok(reply) => answer_of(reply),
             Err(error) => failure(&error),
         }
@@ -172,6 +176,10 @@ pub(crate) fn has_header(call: &Call, name: &str) -> bool {
     call.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
 }
 
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
 fn answer_of<'a>(reply: Reply) -> Answer<'a> {
     let mut answer = Answer::status(reply.status);
     for (name, value) in &reply.headers {
@@ -179,7 +187,7 @@ fn answer_of<'a>(reply: Reply) -> Answer<'a> {
             answer = answer.with_header(name.as_str().to_owned(), value.as_bytes().to_vec());
         }
     }
-    answer.body = tollhouse_plugin::AnswerBody::Shared(reply.body);
+    answer.body = AnswerBody::Shared(reply.body);
     answer
 }
 

@@ -24,8 +24,8 @@
 //! The weights are in `cost_decorations`. The decorations of services, which the Admin API keeps, are
 //! not read. Weights need the schema of the service, which the gateway asks for at
 //! `introspection_endpoint` with the first request, and keeps until the conf of the plugin changes. A
-//! failure is kept for ten seconds. The body is at most 1 MiB long, in JSON or as
-//! `application/graphql`.
+//! failure is kept for ten seconds. The body is at most as long as `limits.graphql_bytes` of
+//! the bootstrap file, 1 MiB by default, in JSON or as `application/graphql`.
 
 use std::sync::Arc;
 
@@ -47,9 +47,6 @@ use self::introspection::SchemaSource;
 mod introspection;
 
 const COST_HEADER: &str = "X-Graphql-Query-Cost";
-
-/// Longest body of a request, in bytes.
-const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Configuration of `graphql-limit-count`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -122,6 +119,8 @@ pub struct GraphqlLimitCount {
     factor: f64,
     shows_cost: bool,
     costs: Costs,
+    /// Longest body of a request, in bytes.
+    body_bytes_max: u64,
 }
 
 /// Calculation of the cost of queries.
@@ -180,7 +179,8 @@ impl Plugin for GraphqlLimitCount {
             (config.limits.rejected_code, config.limits.show_limit_quota_header);
         let limiter = LimitCount::compile(config.limits, scope)?;
         let (max_cost, factor) = (config.max_cost, config.score_factor);
-        Ok(Self { limiter, rejected_code, max_cost, factor, shows_cost, costs })
+        let body_bytes_max = scope.services.graphql_bytes;
+        Ok(Self { limiter, rejected_code, max_cost, factor, shows_cost, costs, body_bytes_max })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -188,7 +188,7 @@ impl Plugin for GraphqlLimitCount {
             return Answer::status(405).refused(RefusalKind::RequestInvalid).into();
         }
         Step::wait(async move {
-            match self.costs.cost(cx).await {
+            match self.costs.cost(cx, self.body_bytes_max).await {
                 Ok(cost) => self.charge(cx, cost).await,
                 Err(message) => {
                     Answer::message(400, &message).refused(RefusalKind::RequestInvalid).into()
@@ -255,10 +255,10 @@ impl Costs {
     }
 
     /// Returns the cost of the request's query, without `score_factor`.
-    async fn cost(&self, cx: &mut RequestContext<'_>) -> Result<f64, Refusal> {
+    async fn cost(&self, cx: &mut RequestContext<'_>, body_bytes_max: u64) -> Result<f64, Refusal> {
         let content_type = cx.header("Content-Type").unwrap_or_default().into_owned();
         let unread = || "Invalid graphql request: can't get graphql request body".to_owned();
-        if cx.read_body(BODY_BYTES_MAX).await.map_err(|_| unread())?.is_empty() {
+        if cx.read_body(body_bytes_max).await.map_err(|_| unread())?.is_empty() {
             return Err(unread());
         }
         let Self::ByFields { strategy, weights, resolves_variables } = self else {

@@ -13,7 +13,8 @@
 //!
 //! # Notes
 //! Mutations and subscriptions go to the node, with `Apisix-Cache-Status: BYPASS`. A body is at most
-//! 1 MiB long, and the query 64 KiB: in the argument `query`, in JSON without repeated members, or as `application/graphql`.
+//! as long as `limits.graphql_bytes` of the bootstrap file, 1 MiB by default, and the query 64 KiB: in
+//! the argument `query`, in JSON without repeated members, or as `application/graphql`.
 //! Only answers with status 200 are kept, for whom and how long as `proxy-cache` says. Conf, route,
 //! host, path, query string, content type and the user are part of the key, too.
 //!
@@ -43,9 +44,6 @@ const KEY_HEADER: &str = "APISIX-Cache-Key";
 
 /// Path of the endpoint, before the strategy, the route's id and the key.
 const PURGE_PATH: &str = "/apisix/plugin/graphql-proxy-cache/";
-
-/// Longest body, in bytes.
-const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Longest text of a query, in bytes. Its tree takes many times its bytes; variables are not part of it.
 const QUERY_BYTES_MAX: usize = 64 << 10;
@@ -84,6 +82,8 @@ pub struct GraphqlProxyCache {
     cache: Arc<ProxyCache>,
     /// Text that identifies the conf and its object.
     identity: String,
+    /// Longest body of a request, in bytes.
+    body_bytes_max: u64,
     /// Held so that all instances share it.
     _instances: Arc<Instances>,
 }
@@ -137,7 +137,9 @@ impl Plugin for GraphqlProxyCache {
         let cache = Arc::new(ProxyCache::compile(conf, scope)?);
         let instances = instances(scope.services);
         instances.add(strategy, &cache);
-        Ok(Self { cache, identity: scope.identity(Self::NAME), _instances: instances })
+        let body_bytes_max = scope.services.graphql_bytes;
+        let identity = scope.identity(Self::NAME);
+        Ok(Self { cache, identity, body_bytes_max, _instances: instances })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -147,7 +149,7 @@ impl Plugin for GraphqlProxyCache {
                 Err(message) => refused(&message).borrowed().into(),
             },
             b"POST" => Step::wait(async move {
-                match read(cx).await {
+                match read(cx, self.body_bytes_max).await {
                     Ok((kind, digest)) => match self.look_up(cx, kind, &digest) {
                         Step::Continue => Flow::Continue,
                         Step::Answer(answer) => Flow::Answer(answer),
@@ -176,12 +178,7 @@ impl Plugin for GraphqlProxyCache {
 }
 
 impl GraphqlProxyCache {
-    fn look_up<'a>(
-        &'a self,
-        cx: &'a mut RequestContext<'_>,
-        kind: Kind,
-        body: &[u8],
-    ) -> Step<'a> {
+    fn look_up<'a>(&'a self, cx: &'a mut RequestContext<'_>, kind: Kind, body: &[u8]) -> Step<'a> {
         if kind == Kind::Other {
             cx.remember(Mark::Bypass);
             return Step::Continue;
@@ -223,10 +220,10 @@ fn refused(message: &str) -> Answer<'static> {
 }
 
 /// Reads a body; returns the kind of its operation and its digest.
-async fn read(cx: &mut RequestContext<'_>) -> Result<(Kind, Vec<u8>), String> {
+async fn read(cx: &mut RequestContext<'_>, body_bytes_max: u64) -> Result<(Kind, Vec<u8>), String> {
     let unread = || "Invalid graphql request: can't get graphql request body".to_owned();
     let content_type = cx.header("Content-Type").unwrap_or_default().into_owned();
-    if cx.read_body(BODY_BYTES_MAX).await.map_err(|_| unread())?.is_empty() {
+    if cx.read_body(body_bytes_max).await.map_err(|_| unread())?.is_empty() {
         return Err(unread());
     }
     let examined = cx.examine_body(move |body| {
@@ -367,7 +364,11 @@ mod tests {
             "GET /graphql?query=%7Ba%7D HTTP/1.1\n\n".to_owned(),
             "POST /graphql HTTP/1.1\nContent-Type: application/graphql\n\n{a}".to_owned(),
         ] {
-            assert_eq!(ask(&mut harness, &other, "x").header(STATUS_HEADER), Some("MISS"), "{other}");
+            assert_eq!(
+                ask(&mut harness, &other, "x").header(STATUS_HEADER),
+                Some("MISS"),
+                "{other}"
+            );
         }
         for query in ["mutation {a}", "subscription {a}", "query a {a} mutation b {b}"] {
             for _ in 0..2 {
@@ -377,13 +378,17 @@ mod tests {
             }
         }
         harness.now_ms += 301_000;
-        assert_eq!(ask(&mut harness, &post("{a}", "1"), "x").header(STATUS_HEADER), Some("EXPIRED"));
+        assert_eq!(
+            ask(&mut harness, &post("{a}", "1"), "x").header(STATUS_HEADER),
+            Some("EXPIRED")
+        );
     }
 
     #[test]
     fn an_answer_is_purged_by_its_key() {
         let mut harness = harness();
-        let key = ask(&mut harness, &post("{a}", "1"), "one").header(KEY_HEADER).unwrap().to_owned();
+        let key =
+            ask(&mut harness, &post("{a}", "1"), "one").header(KEY_HEADER).unwrap().to_owned();
         let catalogue = Catalogue::new([PluginType::new::<GraphqlProxyCache>()]);
         let services = Arc::clone(&harness.services);
         let handler = configure_among::<PublicApi>(&json!({}), &services, &catalogue, None);

@@ -1,7 +1,7 @@
 //! Lets browsers call gRPC services over grpc-web, in its binary and its text form.
 //!
-//! The upstream's `scheme` must be `grpc` or `grpcs`, and the route's `uri` must end with `*`. The
-//! part that `*` matches is the path of the call.
+//! The upstream's `scheme` must be `grpc` or `grpcs`. The part of the path that the `*` at the end of
+//! the route's `uri` matches is the path of the call; without it, the whole path.
 //!
 //! # Example
 //! ```json
@@ -15,7 +15,6 @@
 //! - 405 to any method but `POST`
 //! - 400 for a `Content-Type` other than `application/grpc-web`, `application/grpc-web+proto`,
 //!   `application/grpc-web-text` and `application/grpc-web-text+proto`
-//! - 400 when the route's `uri` does not end with `*`
 //! - 400 when a body in text form is not base64
 //! - 413 when the body exceeds `max_req_body_size` bytes
 //!
@@ -29,6 +28,8 @@
 //! of a 200 without a body. With the prefix `/grpc/*`, a request to `/grpc/pkg.Service/Method`
 //! calls `/pkg.Service/Method`.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_http::{grpc_status, grpc_timeout};
@@ -36,8 +37,7 @@ use tollhouse_model::variable::Variable;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
     Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Piece, Plugin,
-    RefusalKind,
-    RequestContext, ResponseContext, Scope, Step,
+    RefusalKind, RequestContext, ResponseContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::encode_base64;
@@ -150,14 +150,12 @@ impl Plugin for GrpcWeb {
                 .into();
         };
         // As in APISIX, the part that the route's `*` matches is the method of the call; the prefix
-        // belongs to the route.
-        let rest = Variable::UriParam(":ext".into());
-        let Some(rest) = cx.variables().variable(&rest).map(std::borrow::Cow::into_owned) else {
-            let message = "the plugin grpc-web needs a route whose uri ends with *";
-            return Answer::error_msg(400, message).refused(RefusalKind::RequestInvalid).into();
-        };
-        let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
-        cx.edits().set_upstream_uri(&[slash, &rest].concat());
+        // belongs to the route. Without such a part the path stays.
+        let rest = cx.variables().variable(&Variable::UriParam(":ext".into()));
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()).map(Cow::into_owned) {
+            let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
+            cx.edits().set_upstream_uri(&[slash, &rest].concat());
+        }
         let call = TranslatedCall { content_type, form };
         match form {
             Form::Binary => {

@@ -8,17 +8,21 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::Method;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper_util::rt::TokioIo;
 
-use self::pool::{Live, PoolKey};
+use self::pool::{Live, Names, PoolKey};
+use self::spelling::{HeadCopy, StreamTap};
 
 mod pool;
 pub(crate) mod service;
+mod spelling;
 mod target;
 
+pub(crate) use self::spelling::Spelling;
 pub(crate) use self::target::{Scheme, Target, TargetError};
 use crate::shared::dial::{Verification, dial, prepare_tls};
 
@@ -59,6 +63,7 @@ pub(crate) struct HttpClient {
     verification: Verification,
     reuse: Reuse,
     reply_bytes_max: usize,
+    names: Names,
 }
 
 impl std::fmt::Debug for HttpClient {
@@ -102,6 +107,8 @@ impl Call {
 pub(crate) struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
+    /// Names of `headers` as the server wrote them; empty unless the client keeps them.
+    pub spelling: Spelling,
     pub body: Bytes,
 }
 
@@ -142,7 +149,14 @@ struct ConnectionFailure {
 impl HttpClient {
     /// Returns a client with this timeout.
     pub fn new(timeout: Duration, verification: Verification, reuse: Reuse) -> Self {
-        Self { timeout, verification, reuse, reply_bytes_max: REPLY_BYTES_MAX }
+        let (reply_bytes_max, names) = (REPLY_BYTES_MAX, Names::LowerCase);
+        Self { timeout, verification, reuse, reply_bytes_max, names }
+    }
+
+    /// Keeps header names of answers as the server writes them, for a copy of each head.
+    #[must_use]
+    pub fn with_spelling(self) -> Self {
+        Self { names: Names::Spelled, ..self }
     }
 
     /// Sets the largest size of an answer's body, in bytes.
@@ -171,7 +185,7 @@ impl HttpClient {
     }
 
     async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
-        let key = PoolKey::new(target, self.verification);
+        let key = PoolKey::new(target, self.verification, self.names);
         while let Some(live) = pool::take(&key) {
             // Servers close idle connections at any time. The caller does not see such a race, as
             // long as the server cannot have processed the request, or may process it twice.
@@ -190,8 +204,10 @@ impl HttpClient {
         let mut settings = http1::Builder::new();
         // Some servers need title-case header names, although names are case-insensitive.
         settings.title_case_headers(true);
-        let (sender, connection) = settings.handshake(TokioIo::new(stream)).await?;
-        let live = Live::drive(sender, connection);
+        let head = (self.names == Names::Spelled).then(HeadCopy::default);
+        let tap = StreamTap { stream, copy: head.clone() };
+        let (sender, connection) = settings.handshake(TokioIo::new(tap)).await?;
+        let live = Live::drive(sender, connection, head);
         let answered = self.converse(&key, live, request(target, call)?).await;
         answered.map_err(|broken| broken.error)
     }
@@ -206,26 +222,30 @@ impl HttpClient {
         let unsent =
             |error: hyper::Error| ConnectionFailure { error: error.into(), is_unsent: true };
         live.sender.ready().await.map_err(unsent)?;
+        if let Some(copy) = &live.head {
+            copy.clear();
+        }
         let sent = live.sender.try_send_request(request).await.map_err(|mut error| {
             // The request is returned if no part of it was written.
             let is_unsent = error.take_message().is_some();
             ConnectionFailure { error: error.into_error().into(), is_unsent }
         });
         let (head, body) = sent?.into_parts();
+        let spelling = live.head.as_ref().map(HeadCopy::spelling).unwrap_or_default();
         let body = read(body, self.reply_bytes_max)
             .await
             .map_err(|error| ConnectionFailure { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }
-        Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(Reply { status: head.status.as_u16(), headers: head.headers, spelling, body })
     }
 }
 
 /// Converts `call` to the library's type.
 fn request(target: &Target, call: Call) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
     let refused = |error: &dyn std::fmt::Display| ClientError::Request(error.to_string());
-    let method = hyper::Method::from_bytes(&call.method).map_err(|error| refused(&error))?;
+    let method = Method::from_bytes(&call.method).map_err(|error| refused(&error))?;
     let uri = hyper::Uri::try_from(call.path.as_slice()).map_err(|error| refused(&error))?;
     let mut request = hyper::Request::new(Full::new(call.body));
     *request.method_mut() = method;
@@ -242,6 +262,11 @@ fn request(target: &Target, call: Call) -> Result<hyper::Request<Full<Bytes>>, C
     if !headers.contains_key(HOST) {
         let host = HeaderValue::try_from(&target.authority).map_err(|error| refused(&error))?;
         headers.insert(HOST, host);
+    }
+    // The library leaves it out, and some servers refuse such a request (RFC 9110, 8.6).
+    let is_empty = request.body().size_hint().exact() == Some(0);
+    if is_empty && matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
+        request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     Ok(request)
 }

@@ -26,7 +26,7 @@
 //! distinguishes 20,000 label sets. Further requests are counted under `other`, and
 //! `tollhouse_metric_series_folded_total` reports their number. Plugin metadata `disabled_labels`
 //! empties labels with too many values. `plugin_attr.prometheus` sets `metric_prefix`,
-//! `default_buckets`, and for each metric `extra_labels` and `expire`. The page is generated on
+//! `default_buckets`, `export_uri`, the path of the page for `public-api`, and for each metric `extra_labels` and `expire`. The page is generated on
 //! request, so `refresh_interval` has no effect.
 
 use std::borrow::Cow;
@@ -41,10 +41,10 @@ use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RunPolicy, Scope, Services,
     Transfer,
 };
-use tollhouse_telemetry::counters::SharedCounter;
 use tollhouse_telemetry::apisix::{
     Family, Hidden, LabelName, LabelSet, ResponseSource, Served, Traffic, Values,
 };
+use tollhouse_telemetry::counters::SharedCounter;
 
 mod attributes;
 

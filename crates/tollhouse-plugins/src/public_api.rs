@@ -106,7 +106,7 @@ mod tests {
     fn ask(conf: &Value, request: &str) -> Outcome {
         let mut services = Services::new("APISIX/3.18.0");
         let status = || EndpointReply { content_type: "application/json", body: b"{}".to_vec() };
-        services.endpoints.insert("/apisix/status", Arc::new(status));
+        services.endpoints.insert("/apisix/status".to_owned(), Arc::new(status));
         let services = Arc::new(services);
         let handler = configure::<PublicApi>(conf, &services).expect("the conf is good");
         Harness::with(handler, services).request(request)

@@ -219,10 +219,11 @@ impl Target {
     }
 }
 
-/// Whether the request arrived without TLS, at the gateway or at the proxy in front.
+/// Whether the request arrived without TLS, at the gateway or at the proxy in front. An unknown
+/// scheme counts as one without, so that no value of the header but `https` avoids the redirect.
 fn is_plain(cx: &RequestContext<'_>) -> bool {
     match cx.header("X-Forwarded-Proto") {
-        Some(scheme) => *scheme == *b"http",
+        Some(scheme) => *scheme != *b"https",
         None => !cx.is_tls(),
     }
 }

@@ -35,7 +35,7 @@ use tollhouse_plugin::{
 use crate::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::auth::grant::digest_of;
 use crate::shared::confs::defaults::defaults;
-use crate::shared::messages::request_document::{query_document, text, text_of};
+use crate::shared::messages::request_document::{form_document, text, text_of};
 
 const TOKEN_VERSION: &str = "V1";
 const MISSING_TOKEN: &str = "Missing rbac token in request";
@@ -265,7 +265,8 @@ async fn decide(
         ("action", cx.method()),
         ("clientIP", address.as_bytes()),
     ]);
-    let server = Server::new(config, DECISION_TIMEOUT).map_err(|error| failed(error.to_string()))?;
+    let server =
+        Server::new(config, DECISION_TIMEOUT).map_err(|error| failed(error.to_string()))?;
     let path = format!("/wolf/rbac/access_check?{query}");
     let mut tries = 0;
     let reply = loop {
@@ -428,8 +429,7 @@ async fn fields(cx: &mut RequestContext<'_>) -> Result<Map<String, Value>, Refus
     let is_json = content_type.windows(16).any(|part| part == b"application/json");
     let fields = match is_json {
         true => serde_json::from_slice(body).ok(),
-        // A form has the syntax of a query.
-        false => Some(query_document(Some(body.trim_ascii()))),
+        false => Some(form_document(body.trim_ascii())),
     };
     match fields {
         Some(Value::Object(fields)) => Ok(fields),
@@ -437,11 +437,7 @@ async fn fields(cx: &mut RequestContext<'_>) -> Result<Map<String, Value>, Refus
     }
 }
 
-async fn ask(
-    cx: &RequestContext<'_>,
-    appid: &str,
-    question: Question,
-) -> Result<Value, Refused> {
+async fn ask(cx: &RequestContext<'_>, appid: &str, question: Question) -> Result<Value, Refused> {
     let credential = cx.find_credential(WolfRbac::NAME, appid.as_bytes());
     let config = credential.and_then(config).ok_or((400_u16, "appid not found".to_owned()))?;
     let failed = || (500_u16, FAILED.to_owned());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
+use tollhouse_model::body::BodyLimits;
 use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_net::HalfClose;
@@ -138,8 +139,8 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Maximum length of a gRPC message in bytes; `None` means unlimited.
     pub grpc_message_bytes: Option<u64>,
-    /// Maximum length of a body read into memory for `post_arg` variables, in bytes.
-    pub post_args_bytes: usize,
+    /// Maximum lengths of bodies that are read into memory for variables.
+    pub variables: BodyLimits,
     /// Memory budget of the whole process for bodies that are held in memory.
     pub memory: Arc<MemoryBudget>,
     /// Maximum time from the first byte of a head to its end.
@@ -207,7 +208,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             body_bytes: u64::MAX,
             grpc_message_bytes: None,
-            post_args_bytes: 64 * 1024 * 1024,
+            variables: BodyLimits::default(),
             memory: MemoryBudget::unlimited(),
             header_read_time: minute,
             idle_time: minute,

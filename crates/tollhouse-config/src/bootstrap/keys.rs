@@ -84,6 +84,9 @@ const LINE_MAX: usize = HEAD_MAX - HEADERS_MIN;
 const HEADERS_MIN: usize = 1 << 10;
 const HEADERS_MAX: usize = 62 << 10;
 
+/// Maximum of the limits on bodies that are searched for variables, in bytes.
+const BODY_MAX: usize = 1 << 30;
+
 /// Minimum and maximum of the limit on the number of header fields. Browsers send some twenty. Each
 /// field costs work before a route is known, and the parser cannot count more than the maximum.
 const FIELDS_MIN: usize = 16;
@@ -509,6 +512,12 @@ keys! {
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
     limits.grpc_message_bytes: SizeOrNone,
         "Longest gRPC message, in either direction; a longer one ends the call with status 8.";
+    limits.post_args_bytes: Size<1, BODY_MAX>,
+        "Longest request body in which `post_arg` variables are looked up; in a longer one they have no value, \
+         and it is passed on. APISIX calls it `max_post_args_readable_size`, in MiB.";
+    limits.graphql_bytes: Size<1, BODY_MAX>,
+        "Longest request body that is read as GraphQL: in a longer one `graphql` variables have no value, and \
+         `graphql-limit-count` and `graphql-proxy-cache` refuse it. APISIX calls it `graphql.max_size`.";
     limits.buffered_bytes: SizeOrAuto,
         "Memory of the whole process for bodies that are read completely, bodies over HTTP/2 that \
          nodes have not accepted yet, and cached answers; requests beyond it are answered 503. \

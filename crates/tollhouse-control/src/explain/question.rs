@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
-use tollhouse_model::body::{self, Operation, is_graphql_name};
+use tollhouse_model::body::{self, BodyLimits, Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_plugin::RequestEdits;
 use tollhouse_proxy::Settings;
@@ -166,6 +166,8 @@ pub struct Question {
     server_port: u16,
     scheme: &'static str,
     body: Vec<u8>,
+    /// Limits on bodies in which variables are looked up.
+    variables: BodyLimits,
     /// Edits that plugins would make; always empty here.
     edits: RequestEdits,
 }
@@ -194,9 +196,10 @@ impl Question {
         }
         let mut host = Vec::new();
         head.write_host(&bytes, &mut host);
+        let variables = settings.limits.variables;
         // Plugins see an empty body above this limit, so that the explanation has to use one too.
         let mut body = asked.body.clone().unwrap_or_default().into_bytes();
-        if body.len() > settings.limits.post_args_bytes {
+        if body.len() > variables.fields.max(variables.graphql) {
             body.clear();
         }
         let is_ambiguous = settings.ambiguous_paths == AmbiguousPaths::Refuse
@@ -209,6 +212,7 @@ impl Question {
             server_port: asked.url.port,
             scheme: asked.url.scheme,
             body,
+            variables,
             bytes,
             head,
             edits: RequestEdits::default(),
@@ -337,7 +341,8 @@ impl Question {
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let content_type = self.head.fields.first(Known::ContentType);
         let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
-        let value = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
+        let value =
+            body::look_up(&self.body, content_type, std::slice::from_ref(variable), self.variables);
         value.into_iter().next().flatten().map(Cow::Owned)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -26,7 +26,7 @@ use super::state::Introspection;
 use super::{control_api, status_pages};
 use crate::console::bound::BoundAddresses;
 use crate::context::ControlContext;
-use crate::plugins::endpoints::METRICS_PATH;
+use crate::plugins::endpoints;
 use crate::process::handover::Predecessor;
 
 /// Running side listeners; each is `None` if it is off.
@@ -107,7 +107,7 @@ pub async fn start_all(
     let control = start("control", &listen.control, &bootstrap.control.tls, app).await?;
     // APISIX users turn the listener off with the plugin attribute, so that it is honoured too.
     let metrics = if exports_metrics(bootstrap) { &*listen.metrics } else { &[] };
-    let app = metrics_page(introspection.clone());
+    let app = metrics_page(introspection.clone(), endpoints::metrics_path(&bootstrap.plugin_attr));
     let metrics = start("metrics", metrics, &bootstrap.metrics.tls, app).await?;
     let app = status_pages(introspection.clone());
     let status = start("status", &listen.status, &bootstrap.status.tls, app).await?;
@@ -126,11 +126,20 @@ fn exports_metrics(bootstrap: &Bootstrap) -> bool {
     on.and_then(Value::as_bool).unwrap_or(true)
 }
 
-fn metrics_page(introspection: Introspection) -> Router {
-    Router::new()
-        .route(METRICS_PATH, get(metrics))
-        .route("/metrics", get(metrics))
-        .with_state(introspection)
+/// Returns the pages of the metrics listener: `/metrics`, and `path`, which is compared as it is
+/// written.
+fn metrics_page(introspection: Introspection, path: &str) -> Router {
+    let path = path.to_owned();
+    let other = move |state: State<Introspection>, uri: Uri, headers: HeaderMap| {
+        let is_page = uri.path() == path;
+        async move {
+            match is_page {
+                true => metrics(state, headers).await.into_response(),
+                false => StatusCode::NOT_FOUND.into_response(),
+            }
+        }
+    };
+    Router::new().route("/metrics", get(metrics)).fallback(get(other)).with_state(introspection)
 }
 
 /// Returns the TLS settings of a listener for operators; `None` without a certificate. `name` is

@@ -3,38 +3,54 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::json;
-use tollhouse_plugin::Catalogue;
+use serde_json::{Map, Value, json};
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::exposition::Format;
 use tollhouse_telemetry::metrics::Downstream;
 
 use crate::metrics::MetricsPage;
 
-/// Path of the metrics page on the data plane; the same as APISIX's.
-pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
+/// Path of the metrics page on the data plane, unless `plugin_attr` names another; the same as
+/// APISIX's.
+const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 
-/// Returns the endpoints of the enabled plugins. `id` identifies this gateway.
+/// Data that endpoints show.
+pub struct Sources<'s> {
+    /// Identity of this gateway.
+    pub id: &'s str,
+    pub metrics: &'s Arc<Metrics>,
+    pub page: &'s MetricsPage,
+}
+
+/// Returns the endpoints of the enabled plugins, by path.
 pub fn for_plugins(
     catalogue: &Catalogue,
-    id: &str,
-    metrics: &Arc<Metrics>,
-    page: &MetricsPage,
-) -> HashMap<&'static str, Endpoint> {
-    let mut endpoints: HashMap<&'static str, Endpoint> = HashMap::new();
+    services: &Services,
+    sources: &Sources<'_>,
+) -> HashMap<String, Endpoint> {
+    let Sources { id, metrics, page } = *sources;
+    let mut endpoints: HashMap<String, Endpoint> = HashMap::new();
     if catalogue.get("node-status").is_some() {
         let (metrics, id) = (Arc::clone(metrics), id.to_owned());
         let status = move || node_status(&id, metrics.downstream());
-        endpoints.insert("/apisix/status", Arc::new(status));
+        endpoints.insert("/apisix/status".to_owned(), Arc::new(status));
     }
     if catalogue.get("prometheus").is_some() {
         let page = page.clone();
         let content_type = Format::Text.content_type();
         let text = move || EndpointReply { content_type, body: page.text() };
-        endpoints.insert(METRICS_PATH, Arc::new(text));
+        endpoints.insert(metrics_path(&services.attributes).to_owned(), Arc::new(text));
     }
     endpoints
+}
+
+/// Returns the path of the metrics page among the attributes of plugins, or the default.
+pub fn metrics_path(attributes: &Map<String, Value>) -> &str {
+    let configured =
+        attributes.get("prometheus").and_then(|attributes| attributes.get("export_uri"));
+    configured.and_then(Value::as_str).unwrap_or(METRICS_PATH)
 }
 
 /// Returns the connection and request counts in nginx's terms, with numbers as text.
@@ -60,9 +76,15 @@ fn node_status(id: &str, seen: Downstream) -> EndpointReply {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+
+    #[test]
+    fn the_path_of_the_metrics_page_can_be_chosen() {
+        let mut attributes = Map::new();
+        assert_eq!(metrics_path(&attributes), METRICS_PATH);
+        attributes.insert("prometheus".to_owned(), json!({"export_uri": "/metrics"}));
+        assert_eq!(metrics_path(&attributes), "/metrics");
+    }
 
     #[test]
     fn numbers_of_the_node_are_texts() {

@@ -144,7 +144,7 @@ impl Serialize for Document<'_> {
         let mut fields = out.serialize_map(None)?;
         fields.serialize_entry("status", &self.0.status)?;
         fields.serialize_entry("reason", reason)?;
-        fields.serialize_entry("headers", &Headers(&self.0.headers))?;
+        fields.serialize_entry("headers", &Headers(self.0))?;
         if !self.0.body.is_empty() {
             fields.serialize_entry("body", &Lossy(&self.0.body))?;
         }
@@ -152,12 +152,16 @@ impl Serialize for Document<'_> {
     }
 }
 
-/// Headers by name; a name with several lines has a list.
-struct Headers<'r>(&'r HeaderMap);
+/// Headers by name, as the name was written; a name with several lines has a list.
+struct Headers<'r>(&'r Reply);
 
 impl Serialize for Headers<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_map(self.0.keys().map(|name| (title_case(name), Values(self.0, name))))
+        let Reply { headers, spelling, .. } = self.0;
+        out.collect_map(headers.keys().map(|name| {
+            let spelled = spelling.get(name).cloned();
+            (spelled.unwrap_or_else(|| title_case(name)), Values(headers, name))
+        }))
     }
 }
 
@@ -205,9 +209,11 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::http_client::Spelling;
 
     fn reply(body: &'static [u8]) -> Reply {
-        Reply { status: 200, headers: HeaderMap::new(), body: Bytes::from_static(body) }
+        let (headers, spelling) = (HeaderMap::new(), Spelling::new());
+        Reply { status: 200, headers, spelling, body: Bytes::from_static(body) }
     }
 
     async fn list(bytes_max: usize, bodies: &[&'static [u8]]) -> String {

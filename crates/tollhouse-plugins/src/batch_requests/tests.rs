@@ -30,14 +30,16 @@ fn ask_with(services: Services, port: &str, text: &str, metadata: Option<Value>)
 }
 
 fn post(batch: &Value) -> String {
-    format!("POST /batch HTTP/1.1\nHost: a.com\nX-Outer: 1\nX-Forwarded-For: 6.6.6.6\nContent-Type: x\n\n{batch}")
+    format!(
+        "POST /batch HTTP/1.1\nHost: a.com\nX-Outer: 1\nX-Forwarded-For: 6.6.6.6\nContent-Type: x\n\n{batch}"
+    )
 }
 
 #[test]
 fn each_request_is_answered() {
     let server = TestServer::start(|request| match request.starts_with("GET /late") {
         true => String::new(),
-        false => reply(201, "X-Own: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n", body(request)),
+        false => reply(201, "X-OwnID: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n", body(request)),
     });
     let batch = json!({
         "query": {"common": "x y", "own": 1},
@@ -53,7 +55,8 @@ fn each_request_is_answered() {
     let answers: Value = serde_json::from_str(outcome.body()).unwrap();
     assert_eq!(answers[0]["status"], 201);
     assert_eq!(answers[0]["reason"], "Created");
-    assert_eq!(answers[0]["headers"]["X-Own"], "1");
+    assert_eq!(answers[0]["headers"]["X-OwnID"], "1");
+    assert_eq!(answers[1]["headers"]["X-OwnID"], "1");
     assert_eq!(answers[0]["headers"]["Set-Cookie"], json!(["a", "b"]));
     assert_eq!(answers[1]["body"], "hello");
     let first = server.next_request();
@@ -180,7 +183,8 @@ fn answers_take_their_memory_from_the_budget() {
 #[test]
 fn what_repeats_for_each_request_is_bounded() {
     let long = "%".repeat(17 << 10);
-    let many: Value = (0..101).map(|n| (format!("a{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
+    let many: Value =
+        (0..101).map(|n| (format!("a{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
     for batch in [
         json!({"query": {"a": long}, "pipeline": [{"path": "/"}]}),
         json!({"headers": many, "pipeline": [{"path": "/"}]}),

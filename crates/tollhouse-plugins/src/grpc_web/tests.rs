@@ -91,15 +91,19 @@ const GRPC: &str = "200\nContent-Type: application/grpc\nContent-Length: 6";
 
 #[test]
 fn the_path_behind_the_prefix_is_called() {
-    for (rest, expected) in [("pkg.S/M", "/pkg.S/M"), ("/pkg.S/M", "/pkg.S/M"), ("", "/")] {
+    for (rest, expected) in
+        [("pkg.S/M", "uri /pkg.S/M\n"), ("/pkg.S/M", "uri /pkg.S/M\n"), ("", "")]
+    {
         let text = format!("POST /grpc/x HTTP/1.1\nContent-Type: {BINARY}\n\nbody");
         let mut exchange = FakeExchange::parse(&text, 0).with_variable(":ext", rest);
         let sent = Harness::new::<GrpcWeb>(&json!({})).run(&mut exchange);
-        let edits =
-            format!("+Content-Type: application/grpc\nuri {expected}\nbody_bytes_max 67108864\n");
+        let edits = format!("+Content-Type: application/grpc\n{expected}body_bytes_max 67108864\n");
         assert_eq!(sent.edits, edits);
         assert!(!exchange.body_was_read, "a binary body passes as it comes");
     }
+    let text = format!("POST /pkg.S/M HTTP/1.1\nContent-Type: {BINARY}\n\nbody");
+    let sent = Harness::new::<GrpcWeb>(&json!({})).run(&mut FakeExchange::parse(&text, 0));
+    assert!(sent.passes() && !sent.edits.contains("uri"), "{}", sent.edits);
 }
 
 #[test]

@@ -7,16 +7,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::spelling::{HeadCopy, StreamTap};
+use super::target::{Scheme, Target};
+use crate::shared::dial::Verification;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tollhouse_net::Stream;
-
-use super::target::{Scheme, Target};
-use crate::shared::dial::Verification;
 
 /// Largest number of idle connections per core, whatever confs say. Each takes a descriptor and
 /// buffers, and plugins use few services.
@@ -33,17 +32,29 @@ pub(super) struct PoolKey {
     host: String,
     port: u16,
     verification: Verification,
+    names: Names,
+}
+
+/// Form of the header names in answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Names {
+    LowerCase,
+    /// As the server writes them, in [`super::Reply::spelling`].
+    Spelled,
 }
 
 impl PoolKey {
-    pub fn new(target: &Target, verification: Verification) -> Self {
-        Self { scheme: target.scheme, host: target.host.clone(), port: target.port, verification }
+    pub fn new(target: &Target, verification: Verification, names: Names) -> Self {
+        let Target { scheme, host, port, .. } = target;
+        Self { scheme: *scheme, host: host.clone(), port: *port, verification, names }
     }
 }
 
 pub(super) struct Live {
     /// Handle through which requests are sent on the connection.
     pub sender: SendRequest<Full<Bytes>>,
+    /// Start of the present answer, if header names are kept as they are written.
+    pub head: Option<HeadCopy>,
     /// Sends the idle deadline to the driving task.
     idle_until: watch::Sender<Option<Instant>>,
 }
@@ -52,7 +63,8 @@ impl Live {
     /// Starts a task that drives `connection`.
     pub fn drive(
         sender: SendRequest<Full<Bytes>>,
-        connection: Connection<TokioIo<Stream>, Full<Bytes>>,
+        connection: Connection<TokioIo<StreamTap>, Full<Bytes>>,
+        head: Option<HeadCopy>,
     ) -> Self {
         let (idle_until, mut idle) = watch::channel(None);
         tokio::spawn(async move {
@@ -68,7 +80,7 @@ impl Live {
                 }
             }
         });
-        Self { sender, idle_until }
+        Self { sender, head, idle_until }
     }
 }
 

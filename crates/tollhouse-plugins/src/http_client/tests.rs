@@ -55,6 +55,18 @@ fn a_request_arrives_as_it_was_said() {
 }
 
 #[test]
+fn an_empty_body_is_declared_where_one_is_expected() {
+    for (method, length) in
+        [("POST", Some("0")), ("PUT", Some("0")), ("GET", None), ("DELETE", None)]
+    {
+        let server = TestServer::ok();
+        let target = Target::parse(&server.url("/")).unwrap();
+        run(kept().send(&target, call(method, "/", ""))).unwrap();
+        assert_eq!(header(&server.next_request(), "content-length"), length, "{method}");
+    }
+}
+
+#[test]
 fn a_connection_serves_again_where_it_may() {
     for (client, connections) in [(kept(), 1), (client(Reuse::Never), 3)] {
         let server = TestServer::ok();

@@ -119,6 +119,7 @@ fn plain_requests_are_sent_to_tls() {
         ("POST /a HTTP/1.1\n\n", (308, "https://test.com/a")),
         ("GET /a HTTP/1.1\nHost: b:81\n\n", (301, "https://b/a")),
         ("GET /a HTTP/1.1\nX-Forwarded-Proto: http\n\n", (301, "https://test.com/a")),
+        ("GET /a HTTP/1.1\nX-Forwarded-Proto: any\n\n", (301, "https://test.com/a")),
         ("GET /a HTTP/1.1\nX-Forwarded-Proto: https\n\n", (0, "none")),
     ] {
         let (status, location) = location(conf.clone(), request);

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use tollhouse_http::{BodyLength, Known, RequestHead};
-use tollhouse_model::body;
+use tollhouse_model::body::{self, BodyLimits};
 use tollhouse_model::variable::Variable;
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
@@ -100,8 +100,9 @@ impl HeldBody {
         &'a self,
         head: &RequestHead,
         buffer: &'a Buffer,
-        variable: &Variable,
+        wanted_variable: BodyVariable<'_>,
     ) -> Option<Cow<'a, [u8]>> {
+        let BodyVariable { variable, limits } = wanted_variable;
         if head.body == BodyLength::None {
             return None;
         }
@@ -117,9 +118,15 @@ impl HeldBody {
         // Variables outside the objects of the configuration, such as those of log formats, are
         // looked up one by one.
         let content_type = content_type(head, buffer);
-        let found = body::look_up(bytes, content_type, std::slice::from_ref(variable));
+        let found = body::look_up(bytes, content_type, std::slice::from_ref(variable), limits);
         found.into_iter().next().flatten().map(Cow::Owned)
     }
+}
+
+/// A variable, and the limits on bodies in which it is looked up.
+pub(crate) struct BodyVariable<'v> {
+    pub(crate) variable: &'v Variable,
+    pub(crate) limits: BodyLimits,
 }
 
 /// `Content-Type` of the request; empty if missing.

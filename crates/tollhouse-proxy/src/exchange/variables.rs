@@ -7,6 +7,7 @@ use tollhouse_model::body::{Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_stdx::Endpoint;
 
+use super::held_body::BodyVariable;
 use super::{Exchange, tls_variables};
 use crate::head::text::{AddressText, write_endpoint};
 use crate::snapshot::Reference;
@@ -86,7 +87,9 @@ impl Exchange<'_> {
 
     fn in_body(&self, variable: &Variable) -> Value<'_> {
         let state = &*self.state;
-        state.held_body.value(&state.head, &self.client.link.buffer, variable)
+        let limits = self.worker.settings.limits.variables;
+        let wanted_variable = BodyVariable { variable, limits };
+        state.held_body.value(&state.head, &self.client.link.buffer, wanted_variable)
     }
 
     /// Returns the value from the GraphQL document in the query argument `query` of a GET, or in

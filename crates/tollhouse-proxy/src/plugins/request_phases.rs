@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use tollhouse_plugin::{Flow, Memory, Phases, RequestContext, Step};
+use tollhouse_plugin::{Answer, Flow, Memory, Phases, RefusalKind, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
@@ -36,9 +36,11 @@ pub(crate) async fn run<'s>(
 ) -> Result<Verdict<'s>, GatewayError> {
     let verdict = {
         let (worker, timing) = (exchange.worker, Timing::new(exchange));
+        let is_lost = exchange.route.is_none() && !exchange.asks_server();
         let mut loan = Loan::new(exchange);
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
-        Phasing { cx, prepared: &mut loan.prepared, upstream: None, worker, timing }
+        let prepared = &mut loan.prepared;
+        Phasing { cx, prepared, upstream: None, worker, timing, is_lost }
             .run(snapshot, chains)
             .await
     };
@@ -84,6 +86,8 @@ struct Phasing<'r, 's> {
     upstream: Option<&'s StepUpstream>,
     worker: &'r Worker,
     timing: Timing,
+    /// Whether no route matches, so that the request is answered 404.
+    is_lost: bool,
 }
 
 impl<'r, 's: 'r> Phasing<'r, 's> {
@@ -108,6 +112,12 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         }
         if let Some(answer) = self.cx.edits().answer.take() {
             self.prepared.fill(&answer, None);
+            return Ok(Verdict::Answered);
+        }
+        if self.is_lost && chains.has(Phases::EXIT) {
+            let answer = Answer::error_msg(404, "404 Route Not Found");
+            self.prepared.fill(&answer.refused(RefusalKind::NotFound), None);
+            self.rewrite_answer(chains, None);
             return Ok(Verdict::Answered);
         }
         Ok(Verdict::Forward(self.upstream))
@@ -195,7 +205,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             .is_some()
         };
         if answered && chains.has(Phases::EXIT) {
-            self.rewrite_answer(chains, step);
+            self.rewrite_answer(chains, Some(step));
         }
         if answered || self.cx.is_refused() {
             return true;
@@ -207,9 +217,10 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         false
     }
 
-    /// Lets plugins rewrite the prepared answer of the plugin of `by`.
+    /// Lets plugins rewrite the prepared answer, which is that of the plugin of `by` or, without
+    /// one, that of the gateway.
     #[cold]
-    fn rewrite_answer(&mut self, chains: &Chains<'s>, by: &PluginStep) {
+    fn rewrite_answer(&mut self, chains: &Chains<'s>, by: Option<&PluginStep>) {
         let mut index = 0;
         while let Some(step) = chains.step(index) {
             let takes_part = step.phases.intersects(Phases::EXIT);
@@ -218,7 +229,9 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
                 let answer = self.prepared.to_answer();
                 if let Some(other) = step.handler.exit(&mut self.cx, &answer) {
                     self.prepared.fill(&other, None);
-                    self.prepared.blame(by, &other);
+                    if let Some(by) = by {
+                        self.prepared.blame(by, &other);
+                    }
                 }
             }
             index += 1;

@@ -25,12 +25,13 @@ use crate::turn::TURN_BYTES;
 /// If the client breaks off, is too slow or breaks the framing, or if the memory budget is
 /// exhausted.
 pub(crate) async fn read_for_variables(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
-    let limit = cx.worker.settings.limits.post_args_bytes as u64;
+    let limits = cx.worker.settings.limits.variables;
     let kind = content_type(&cx.state.head, &cx.client.link.buffer);
     let wanted = cx.state.held_body.wanted();
-    let has_values = body::has_values(kind, wanted.as_deref().unwrap_or_default());
+    let longest = limits.longest(kind, wanted.as_deref().unwrap_or_default());
+    let limit = longest.unwrap_or_default() as u64;
     let is_too_long = matches!(cx.state.head.body, BodyLength::Known(length) if length > limit);
-    if !has_values || is_too_long {
+    if longest.is_none() || is_too_long {
         cx.state.held_body.leave_unread();
         return Ok(());
     }
@@ -82,11 +83,13 @@ pub(crate) async fn read_whole(cx: &mut Exchange<'_>, bytes_max: u64) -> Result<
 async fn look_up(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(wanted) = cx.state.held_body.wanted() else { return Ok(()) };
     let kind = content_type(&cx.state.head, &cx.client.link.buffer);
-    if !body::has_values(kind, &wanted) {
+    let limits = cx.worker.settings.limits.variables;
+    if limits.longest(kind, &wanted).is_none() {
         return Ok(());
     }
     let kind = kind.to_vec();
-    let values = examine(cx, move |bytes: &[u8]| body::look_up(bytes, &kind, &wanted)).await?;
+    let look = move |bytes: &[u8]| body::look_up(bytes, &kind, &wanted, limits);
+    let values = examine(cx, look).await?;
     cx.state.held_body.set_values(values);
     Ok(())
 }

@@ -104,6 +104,20 @@ fn the_context_has_the_matched_path_and_facts_of_other_plugins() {
 }
 
 #[test]
+fn a_global_exit_transformer_sees_requests_without_a_route() {
+    let origin = Origin::named("a");
+    let function = "local code, body, header = ... \
+        if code == 404 then return 405, body.error_msg, header end return ...";
+    let resources = json!({
+        "routes": [{"id": "1", "uri": "/a", "upstream": upstream([origin.address()])}],
+        "global_rules": [{"id": "1", "plugins": {"exit-transformer": {"functions": [function]}}}],
+    });
+    let gateway = gateway().resources(&resources).set("scripting.lua", "trusted").start();
+    assert_eq!(ask(&gateway, "/a", "").0, 200);
+    assert_eq!(ask(&gateway, "/b", ""), (405, "404 Route Not Found".to_owned()));
+}
+
+#[test]
 fn functions_conditions_and_scripts_run_for_requests() {
     let origin = Origin::named("a");
     let upstream = || upstream([origin.address()]);

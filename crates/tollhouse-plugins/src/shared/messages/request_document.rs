@@ -22,9 +22,19 @@ pub(crate) fn headers_document(each: impl FnOnce(Visit<'_>)) -> Value {
 
 /// Returns the decoded arguments of a query; an argument without `=` is `true`.
 pub(crate) fn query_document(query: Option<&[u8]>) -> Value {
+    document_of(query.unwrap_or_default(), ARGUMENTS_MAX)
+}
+
+/// Returns the decoded fields of a form; a field without `=` is `true`. The caller bounds the form.
+pub(crate) fn form_document(form: &[u8]) -> Value {
+    document_of(form, usize::MAX)
+}
+
+/// Returns the first pairs of names and values, at most `pairs_max`.
+fn document_of(text: &[u8], pairs_max: usize) -> Value {
     let mut document = Map::new();
-    let pairs = query.unwrap_or_default().split(|&byte| byte == b'&');
-    for pair in pairs.filter(|pair| !pair.is_empty()).take(ARGUMENTS_MAX) {
+    let pairs = text.split(|&byte| byte == b'&');
+    for pair in pairs.filter(|pair| !pair.is_empty()).take(pairs_max) {
         let mut parts = pair.splitn(2, |&byte| byte == b'=');
         let name = decoded(parts.next().unwrap_or_default());
         if name.is_empty() {
@@ -86,6 +96,8 @@ mod tests {
         let many = vec!["a=1"; ARGUMENTS_MAX + 1].join("&");
         let document = query_document(Some(many.as_bytes()));
         assert_eq!(document["a"].as_array().map(Vec::len), Some(ARGUMENTS_MAX));
+        let document = form_document(many.as_bytes());
+        assert_eq!(document["a"].as_array().map(Vec::len), Some(ARGUMENTS_MAX + 1));
     }
 
     #[test]

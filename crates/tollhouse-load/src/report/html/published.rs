@@ -10,11 +10,7 @@ use crate::report::Report;
 
 /// Returns what was published, in sentences; none without published figures, and for API7, of which
 /// the verdict itself has them.
-pub(super) fn sentences(
-    report: &Report,
-    rows: &[Row<'_>],
-    published: &[Row<'_>],
-) -> Vec<Sentence> {
+pub(super) fn sentences(report: &Report, rows: &[Row<'_>], published: &[Row<'_>]) -> Vec<Sentence> {
     match report.suite.as_deref() {
         _ if published.is_empty() => Vec::new(),
         Some("api7") => Vec::new(),
@@ -54,7 +50,9 @@ fn beside_case(
     // Published rows have a rate and no throughput over intervals.
     let rates: Vec<Pair> = valid
         .iter()
-        .filter_map(|(ours, theirs)| Some(Pair { ours: ours.throughput()?, theirs: theirs.rate()? }))
+        .filter_map(|(ours, theirs)| {
+            Some(Pair { ours: ours.throughput()?, theirs: theirs.rate()? })
+        })
         .collect();
     let rate = Tally::from_rates(&rates);
     let tail = match Tally::from_times(&pairs(p99)) {

@@ -283,7 +283,7 @@ async fn lists_have_pages_and_filters() {
     assert_eq!(
         status["instances"],
         json!({
-            "total": 26, "healthy": 21, "unhealthy": 0, "isolated": 5,
+            "total": 26, "healthy": 21, "unchecked": 21, "unhealthy": 0, "isolated": 5,
         })
     );
     assert_eq!((&status["counted"]["commits"], &status["clients"]), (&json!(26), &json!(1)));

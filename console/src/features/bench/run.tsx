@@ -99,7 +99,7 @@ export function BenchRun() {
 /** What the load generator says, word for word. */
 function Report({ run }: { run: Run }) {
   const words = useWords()
-  // What a failed run says is a sentence, and no table.
+  // A failed run prints sentences, and no table.
   return <pre className={run.end === 'failed' ? 'code folded' : 'code'} tabIndex={0} lang="en" aria-label={words.report}>{run.text ?? run.lines?.join('\n') ?? ''}</pre>
 }
 

@@ -32,7 +32,7 @@ const ask = (page: Page, url: string, init: RequestInit = {}) =>
     }
   }, [url, init] as const)
 
-test('after three wrong keys the next waits, and a right key is let in', async ({ page }) => {
+test('after five wrong keys the sixth waits, and a right key is let in', async ({ page }) => {
   await withFresh(process.env, async (gateway) => {
     await page.goto(`${gateway.admin}/ui/`)
     const field = page.locator('input[name=key]')
@@ -42,7 +42,7 @@ test('after three wrong keys the next waits, and a right key is let in', async (
       await page.getByRole('button', { name: 'Sign in' }).click()
       return (await answered).status()
     }
-    for (let count = 1; count <= 3; count += 1) expect(await answer(`wrong-${count}`)).toBe(401)
+    for (let count = 1; count <= 5; count += 1) expect(await answer(`wrong-${count}`)).toBe(401)
     // The wait begins with one second and doubles, so that a slow browser meets a later one.
     await expect.poll(() => answer('wrong')).toBe(429)
     await expect(page.getByRole('alert')).toContainText('too many wrong keys from this address; wait a minute')

@@ -22,6 +22,15 @@ test('a namespace, a service and an instance are made and deleted without the AP
   await expect(row).toContainText('not checked')
   await expect(row).toContainText('nothing checks it')
   await expect(row).not.toContainText('healthy')
+  // The lists of services and namespaces, and the head of the service, tell the same.
+  await expect(page.getByRole('main').getByText('1 not checked', { exact: true })).toBeVisible()
+  for (const [list, name] of [['/ui/registry?q=shop', /^shop/], ['/ui/registry?tab=namespaces', /^made-here/]] as const) {
+    await page.goto(gateway.admin + list)
+    const told = page.getByRole('row', { name })
+    await expect(told).toContainText('1 not checked')
+    await expect(told).not.toContainText(/healthy|available/)
+  }
+  await page.goto(`${gateway.admin}/ui/registry/made-here/shop`)
   await page.getByRole('button', { name: 'Delete', exact: true }).click()
   await expect(dialog).toContainText('1 instance must be deregistered first')
   await dialog.getByRole('button', { name: 'Cancel' }).click()
@@ -50,6 +59,14 @@ test('heartbeats are shown with their age and their interval', async ({ page, ga
   await gateway.call('POST', `/registry/v1/instances/${id}/heartbeat`)
   await expect(row).toContainText(/\d+ s ago of 60/)
   await expect(row).toContainText('zone=a')
+  // Changes name the instance by what people call it, and not by its generated id.
+  await gateway.call('PATCH', `/registry/v1/instances/${id}`, { weight: 7 })
+  await page.goto(`${gateway.admin}/ui/changes?kind=registry`)
+  const change = page.getByRole('row', { name: /Instance beats 10\.5\.0\.2:80/ })
+  await expect(change).toContainText('weight 100 → 7')
+  await expect(change).not.toContainText(id)
+  await change.getByRole('link').first().click()
+  await expect(page.getByRole('heading', { level: 1, name: 'Instance beats 10.5.0.2:80' })).toBeVisible()
 })
 
 test('the order of a rule is changed in the list, and nothing else of it', async ({ page, gateway }) => {

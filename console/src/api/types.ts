@@ -49,7 +49,7 @@ export interface Overview {
   plugin_times?: Record<string, PluginTime>
   objects: Record<string, number>
   shenyu: boolean
-  registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
+  registry: (Omit<Counted, 'total'> & { services: number; mass_expiries: number; instances: number }) | null
 }
 
 export interface PluginTime { timed: number; mean: number | null; p50: number | null; p99: number | null }
@@ -158,6 +158,8 @@ export interface Explanation {
 export interface Counted {
   total: number
   healthy: number
+  /** Those of the healthy ones that nothing checks. */
+  unchecked: number
   unhealthy: number
   isolated: number
 }
@@ -216,6 +218,8 @@ export interface ChangeRow {
   deed: 'create' | 'replace' | 'patch' | 'delete' | 'undo'
   kind: string
   id: string
+  /** Its name, or the address of an instance. */
+  title?: string | null
   differences: Changed[]
   has_more: boolean
   is_cut: boolean

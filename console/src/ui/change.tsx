@@ -1,7 +1,8 @@
 /** A change as lists and dialogs show it: what was done, to what, and what differs. */
 import { Anchor, Text } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { type ChangeRow, type Changed, pageOf } from '../api/types'
+import { type ChangeRow, type Changed, type Kind, pageOf } from '../api/types'
+import type { Words } from '../words/en'
 import { useWords } from '../words/words'
 import { StateBadge } from './states'
 
@@ -12,10 +13,22 @@ export function DeedBadge({ deed }: { deed: ChangeRow['deed'] }) {
   return <StateBadge state={state[deed] ?? 'off'} label={words.deeds[deed] ?? deed} />
 }
 
-/** An object by its id, which leads to where it is seen. */
-export function ObjectName({ kind, id }: { kind: string; id: string }) {
+/** An object by its name, with the id below where that is another, which leads to where it is seen. Ids of the
+ * registry are generated, and so only a title. */
+export function ObjectName({ kind, id, title }: { kind: string; id: string; title?: string | null }) {
   const page = pageOf(kind, id)
-  return page ? <Anchor component={Link} to={page} className="mono">{id}</Anchor> : <span className="mono">{id}</span>
+  const isGenerated = kind === 'registry' && title
+  const name = title || id
+  const text = page ? <Anchor component={Link} to={page} className={title ? undefined : 'mono'}>{name}</Anchor> : <span className={title ? undefined : 'mono'} title={isGenerated ? id : undefined}>{name}</span>
+  return <>{text}{title && title !== id && !isGenerated && <Text size="xs" c="dimmed" className="mono">{id}</Text>}</>
+}
+
+/** What a kind of an object in a change is called: within the registry and ShenYu, it is the first part of its id. */
+export function kindWord(words: Words, kind: string, id = ''): string {
+  const [first = '', second = ''] = id.split('/')
+  const within = kind === 'registry' && first === 'rules' ? words.ruleKinds[second as keyof Words['ruleKinds']] : kind === 'registry' || kind === 'shenyu' ? words.within[first as keyof Words['within']] : undefined
+  const one = words.oneOf[kind as Kind]
+  return within ?? words.elsewhere[kind as keyof Words['elsewhere']] ?? (one ? one.charAt(0).toUpperCase() + one.slice(1) : kind)
 }
 
 /** Longer values are cut: the whole stands on the page of the change. */

@@ -4,7 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useChange } from '../api/changes'
 import { type Finding, pageOf } from '../api/types'
+import { segmentOf } from '../lib/segment'
+import type { Words } from '../words/en'
 import { useWords } from '../words/words'
+import { kindWord } from './change'
 import { Inline } from './markdown'
 import { useRefusal } from './permission'
 import { StateBadge } from './states'
@@ -40,7 +43,7 @@ function Row({ finding }: { finding: Finding }) {
         <Text size="sm" c="dimmed" component="div">
           {finding.since_ms !== null && <>{words.sinceTime} <Time at={finding.since_ms / 1000} stands /></>}
           {change && (
-            <> · {words.lastChange} {change.name.includes('-') ? <Anchor component={Link} to={`/changes/${change.name}`} className="mono" td="underline" title={change.path}>{short(change.path)}</Anchor> : <span className="mono" title={change.path}>{short(change.path)}</span>}
+            <> · {words.lastChange} {change.name.includes('-') ? <Anchor component={Link} to={`/changes/${change.name}`} className="mono" td="underline" title={change.path}>{pathWord(words, change.path)}</Anchor> : <span className="mono" title={change.path}>{pathWord(words, change.path)}</span>}
               {' '}<span>{words.deeds[change.deed as keyof typeof words.deeds] ?? change.deed}</span>{change.actor && ` ${words.byActor(change.actor)}`}{finding.since_ms !== null && `, ${words.before(Math.max(0, finding.since_ms - change.at_ms) / 1000)}`}</>
           )}
         </Text>
@@ -65,13 +68,18 @@ export function isCulprit({ change, subject, since_ms, severity }: Pick<Finding,
   return severity === 'problem' && since_ms !== null && since_ms - change.at_ms <= NEAR_MS
 }
 
-/** Letters of a path that are shown; ids of instances are long, and tell nobody anything. */
+/** Letters of a path that are shown. */
 const PATH_LETTERS = 36
 
 const short = (path: string) => (path.length > PATH_LETTERS ? `${path.slice(0, PATH_LETTERS)}…` : path)
 
+/** An object of the gateway by its path; one of the registry, whose id may be generated, by its kind. */
+const pathWord = (words: Words, path: string) => (path.startsWith('registry/') ? kindWord(words, 'registry', path.slice('registry/'.length)) : short(path))
+
 /** The page of the object that a finding is about, such as `routes/1 10.0.0.7:80`. */
 function subjectPage(subject: string): string | undefined {
+  const [, namespace, service] = /^registry ([^/\s]+)\/(\S+)$/.exec(subject) ?? []
+  if (namespace !== undefined && service !== undefined) return `/registry/${segmentOf(namespace)}/${segmentOf(service)}`
   const [, kind, id] = /^([a-z_]+)\/([^\s.[]+)/.exec(subject) ?? []
   return kind === undefined || id === undefined ? undefined : pageOf(kind, id)
 }

@@ -248,6 +248,9 @@ async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
             "mass_expiries": totals.mass_expiries,
             "instances": totals.instances.total,
             "healthy": totals.instances.healthy,
+            "unchecked": totals.instances.unchecked,
+            "unhealthy": totals.instances.unhealthy(),
+            "isolated": totals.instances.isolated,
         })
     });
     Ok(value)

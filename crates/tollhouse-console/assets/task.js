@@ -1,1 +1,1 @@
-import{n as e}from"./rolldown-runtime.js";import{qn as t}from"./main.js";var n=e(t(),1);function r(){let[e,t]=(0,n.useState)(),[r,i]=(0,n.useState)(!1);return{run:async e=>{i(!0),t(void 0);try{await e()}catch(e){t(e)}finally{i(!1)}},isBusy:r,error:e,fail:t}}export{r as t};
+import{n as e}from"./rolldown-runtime.js";import{Zn as t}from"./main.js";var n=e(t(),1);function r(){let[e,t]=(0,n.useState)(),[r,i]=(0,n.useState)(!1);return{run:async e=>{i(!0),t(void 0);try{await e()}catch(e){t(e)}finally{i(!1)}},isBusy:r,error:e,fail:t}}export{r as t};

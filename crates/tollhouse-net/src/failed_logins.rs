@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of failures without a wait, because users mistype.
-const FREE_FAILURES: u32 = 2;
+const FREE_FAILURES: u32 = 4;
 
 /// Wait after the first failure beyond the free ones; doubles with each further failure.
 const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -93,11 +93,13 @@ mod tests {
     async fn each_failure_doubles_the_wait_up_to_a_bound() {
         let logins = FailedLogins::default();
         let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("address"));
-        for _ in 0..FREE_FAILURES {
+        for _ in 0..5 {
             assert!(logins.may_try(guesser));
             logins.failed(guesser);
         }
-        for seconds in [1, 2, 4, 8, 16, 32, 32, 32] {
+        assert!(!logins.may_try(guesser), "the sixth attempt waits");
+        tokio::time::advance(WAIT_MIN).await;
+        for seconds in [2, 4, 8, 16, 32, 32, 32] {
             assert!(logins.may_try(guesser), "{seconds}");
             logins.failed(guesser);
             tokio::time::advance(Duration::from_millis(1_000 * seconds - 1)).await;

@@ -21,6 +21,8 @@ pub struct Counts {
     pub total: u32,
     /// Number of instances that are healthy and not isolated.
     pub healthy: u32,
+    /// Number of the healthy instances whose health is not checked.
+    pub unchecked: u32,
     pub isolated: u32,
 }
 
@@ -34,6 +36,7 @@ impl Counts {
         self.total += 1;
         self.isolated += u32::from(instance.isolated);
         self.healthy += u32::from(instance.healthy && !instance.isolated);
+        self.unchecked += u32::from(is_unchecked(instance));
     }
 
     fn remove(&mut self, instance: &Instance) {
@@ -41,7 +44,13 @@ impl Counts {
         self.total -= 1;
         self.isolated -= u32::from(instance.isolated);
         self.healthy -= u32::from(instance.healthy && !instance.isolated);
+        self.unchecked -= u32::from(is_unchecked(instance));
     }
+}
+
+/// Whether the instance counts as healthy only because its health is not checked.
+fn is_unchecked(instance: &Instance) -> bool {
+    instance.healthy && !instance.isolated && instance.ttl_seconds.is_none()
 }
 
 #[derive(Debug, Clone)]

@@ -99,7 +99,8 @@ export function BenchRun() {
 /** What the load generator says, word for word. */
 function Report({ run }: { run: Run }) {
   const words = useWords()
-  return <pre className="code" tabIndex={0} lang="en" aria-label={words.report}>{run.text ?? run.lines?.join('\n') ?? ''}</pre>
+  // A failed run prints sentences, and no table.
+  return <pre className={run.end === 'failed' ? 'code folded' : 'code'} tabIndex={0} lang="en" aria-label={words.report}>{run.text ?? run.lines?.join('\n') ?? ''}</pre>
 }
 
 /** The figures that people ask for first, with their range over the repetitions. */

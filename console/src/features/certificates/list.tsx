@@ -37,10 +37,10 @@ export function Certificates() {
   return (
     <>
       <ScreenHead title={words.ssls} note={words.certificatesHelp}>
-        <Button component={Link} to="/new/ssls" size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
+        <Button component={Link} to="/new/ssls" size="sm" disabled={refused !== undefined} title={refused}>{words.newOf(words.oneOf.ssls)}</Button>
       </ScreenHead>
       <Group mb="md" gap="sm">
-        <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={search}
+        <TextInput data-filter className="filterbox" aria-label={words.filterCertificates} placeholder={words.filterCertificates} value={search}
           onChange={(event) => { setSearch(event.currentTarget.value); void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true }) }} />
         {data && <Count text={words.total(data.total)} asked={q ?? ''} isOld={found.isPlaceholderData} />}
       </Group>

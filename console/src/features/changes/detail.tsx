@@ -3,9 +3,9 @@ import { Anchor, Button, Stack, Table, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { ApiError } from '../../api/client'
-import { isKind, type Kind } from '../../api/types'
+import { isKind } from '../../api/types'
 import { useRefusal } from '../../ui/permission'
-import { DeedBadge, Differences, ObjectName } from '../../ui/change'
+import { DeedBadge, Differences, kindWord, ObjectName } from '../../ui/change'
 import { Difference } from '../../ui/difference'
 import { textOf, Undoing } from '../../ui/undo'
 import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
@@ -29,7 +29,7 @@ export function Change() {
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/changes">{words.changes}</Anchor> / {data ? words.revision(data.revision) : name}</Text>
-      <ScreenHead title={data ? `${words.elsewhere[data.kind as keyof typeof words.elsewhere] ?? words[data.kind as Kind] ?? data.kind} ${data.id}` : words.changes}>
+      <ScreenHead title={data ? `${kindWord(words, data.kind, data.id)} ${data.title ?? data.id}` : words.changes}>
         {isKnown && <Button size="xs" variant="default" component={Link} to="/changes" search={{ kind: data.kind, id: data.id } as never}>{words.history}</Button>}
         {data && <Button size="xs" disabled={refused !== undefined} title={refused} onClick={undoing.open} data-undo>{words.undoChange}</Button>}
       </ScreenHead>

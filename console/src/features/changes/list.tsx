@@ -3,13 +3,12 @@ import { Anchor, Button, Group, NativeSelect, Table, Text, TextInput, Title } fr
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ChangeRow, RefusedWrite } from '../../api/types'
-import { KINDS, type Kind } from '../../api/types'
-import { DeedBadge, Differences, ObjectName } from '../../ui/change'
+import { KINDS } from '../../api/types'
+import { DeedBadge, Differences, kindWord, ObjectName } from '../../ui/change'
 import { Count } from '../../ui/count'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
 import { Time } from '../../ui/time'
-import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 import { useChanges } from '../../api/changes'
 import { exportObjects } from '../../api/transfer'
@@ -65,9 +64,6 @@ export function Changes() {
   )
 }
 
-/** What a kind of a change is called. */
-const kindWord = (words: Words, kind: string) => words.elsewhere[kind as (typeof ELSEWHERE)[number]] ?? words[kind as Kind] ?? kind
-
 function Reach({ kept, oldest }: { kept: number; oldest: number | null }) {
   const words = useWords()
   if (oldest === null) return <>{words.changesHelp}</>
@@ -89,8 +85,8 @@ function Rows({ rows }: { rows: ChangeRow[] }) {
             <Table.Td className="nowrap">{row.actor ?? words.anybody}<Text size="xs" c="dimmed">{words.ways[row.way as keyof typeof words.ways] ?? row.way}</Text></Table.Td>
             <Table.Td><DeedBadge deed={row.deed} /></Table.Td>
             <Table.Td>
-              <Text size="xs" c="dimmed">{kindWord(words, row.kind)}</Text>
-              <ObjectName kind={row.kind} id={row.id} />
+              <Text size="xs" c="dimmed">{kindWord(words, row.kind, row.id)}</Text>
+              <ObjectName kind={row.kind} id={row.id} title={row.title} />
             </Table.Td>
             <Table.Td className="hide-narrow"><Differences rows={row.differences} hasMore={row.has_more} /></Table.Td>
             <Table.Td className="numbers hide-narrow">{row.revision}</Table.Td>

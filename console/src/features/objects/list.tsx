@@ -47,7 +47,7 @@ export function ObjectList() {
     <>
       <ScreenHead title={words[kind]} note={words.kindHelp[kind]}>
         <ExportButton kind={kind} q={q} ticked={[...ticked]} fail={refuse} />
-        <Button data-new component={Link} to={`/new/${kind}`} size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
+        <Button data-new component={Link} to={`/new/${kind}`} size="sm" disabled={refused !== undefined} title={refused}>{words.newOf(words.oneOf[kind])}</Button>
       </ScreenHead>
       <ExportFault reason={refusal} />
       <Group mb="md" gap="sm">
@@ -128,8 +128,8 @@ function Rows({ kind, rows, first, total, sorting, ticked, tick }: RowsProps) {
             </Table.Td>
             {has('methods') && <Table.Td className="mono hide-narrow">{row.methods?.join(' ')}</Table.Td>}
             {has('host') && <Table.Td className="mono hosts">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>}
-            {has('path') && <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>}
-            {has('plugins') && <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>}
+            {has('path') && <Table.Td className="mono paths">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>}
+            {has('plugins') && <Table.Td className="hide-narrow">{row.plugins && row.plugins.length > 0 && <Text size="sm" lineClamp={2}>{row.plugins.map((name, at) => <span key={name}>{at > 0 && ', '}<span className="nowrap">{name}</span></span>)}</Text>}</Table.Td>}
             {has('leadsTo') && <Table.Td><LeadsTo row={row} /></Table.Td>}
             {hasRates && <Table.Td className="numbers hide-narrow"><Rate rate={rateOf.get(row.id)} /></Table.Td>}
             {has('state') && <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>}

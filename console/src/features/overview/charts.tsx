@@ -63,7 +63,7 @@ export function Charts() {
   const rateText = words.rateSentence(number(lastRate), number(Math.max(0, ...all.map((it) => it ?? 0))), isPast)
   const ms = (value: number | null) => (value === null ? '–' : words.ms(value))
   const p99 = most(last.map((it) => it.p99_ms))
-  const latencyText = words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(p99), isPast)
+  const latencyText = p99 === null ? words.noLatency(isPast) : words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(p99), isPast)
   const marks = groups.flatMap((group, at) => {
     const before = groups.slice(0, at).findLast((it) => it.length > 0)?.at(-1)?.revision
     const own = group.at(-1)?.revision

@@ -124,7 +124,7 @@ function Facts({ data }: { data: Data }) {
   const rows: [string, React.ReactNode][] = [
     [words.inService, `${words.revision(data.revision)} · ${words.routesCount(data.routes_in_service)}`],
     [words.nodes, <Anchor key="n" component={Link} to="/nodes">{words.nodesHealthy(data.nodes.healthy, data.nodes.total)}</Anchor>],
-    [words.registry, data.registry ? <Anchor key="r" component={Link} to="/registry">{words.instancesHealthy(data.registry.healthy, data.registry.instances)}</Anchor> : words.registryOff],
+    [words.registry, data.registry ? <Anchor key="r" component={Link} to="/registry">{words.naming.summary({ ...data.registry, total: data.registry.instances })}</Anchor> : words.registryOff],
     [words.version, data.version],
     [words.started, <Time key="s" at={data.started_at} stands />],
     [words.listens, <span key="l" className="mono">{listens.map(([name, all]) => `${name} ${all.join(' ')}`).join(' · ')}</span>],

@@ -8,7 +8,6 @@ import type { RegistryInstance } from '../../api/types'
 import '../../ui/registry.css'
 import { Scroll } from '../../ui/scroll'
 import { Empty, ErrorBox, Loading, NoMatch, ScreenHead } from '../../ui/states'
-import type { Words } from '../../words/en'
 import { useWords } from '../../words/words'
 import { Aliases } from './aliases'
 import { Events } from './events'
@@ -44,7 +43,7 @@ export function RegistryService() {
     placeholderData: keepPreviousData,
     queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, q, sort, page, page_size: ROWS })}`, { signal }),
   })
-  const details = useQuery({ queryKey: ['registry-service', namespace, service], queryFn: ({ signal }) => json<ServiceDetails>(servicePath(namespace, service), { signal }) })
+  const details = useQuery({ queryKey: ['registry-service', namespace, service], refetchInterval: edited || bulk ? false : 2000, queryFn: ({ signal }) => json<ServiceDetails>(servicePath(namespace, service), { signal }) })
   const { data } = found
   const refused = useRefusal('registry')
   const rows = data?.list ?? []
@@ -61,7 +60,7 @@ export function RegistryService() {
   return (
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
-      <ScreenHead title={service} note={data && summaryOf(rows, words)}>
+      <ScreenHead title={service} note={details.data && words.naming.summary(details.data.instances)}>
         <Button component={Link} to="/registry/rules" search={{ service } as never} size="xs" variant="default">{words.rules}</Button>
         <Button size="xs" variant="default" disabled={refused !== undefined || details.data === undefined} title={refused} onClick={() => setAbout('delete')}>{words.remove}</Button>
         <Button size="xs" variant="default" disabled={refused !== undefined || details.data === undefined} title={refused} onClick={() => setAbout('edit')}>{words.edit}</Button>
@@ -121,10 +120,4 @@ export function RegistryService() {
       {about === 'delete' && <Removal name={service} path={servicePath(namespace, service)} help={words.naming.deleteServiceHelp(data?.total ?? 0)} close={() => setAbout(undefined)} done={() => void leave({ to: '/registry' })} />}
     </>
   )
-}
-
-/** How many of the shown instances are in which state; those that nothing checks are none of the healthy ones. */
-function summaryOf(rows: readonly RegistryInstance[], words: Words): string {
-  const number = (fits: (one: RegistryInstance) => boolean) => rows.filter(fits).length
-  return words.naming.summary(number((one) => one.healthy && one.ttl_seconds !== null), number((one) => one.healthy && one.ttl_seconds === null), number((one) => !one.healthy), number((one) => one.isolated))
 }

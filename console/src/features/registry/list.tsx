@@ -68,7 +68,7 @@ export function RegistryServices() {
                       <Table.Td><Anchor component={Link} to={`/registry/${segmentOf(row.namespace)}/${segmentOf(row.name)}`}>{row.name}</Anchor></Table.Td>
                       <Table.Td>{row.namespace}</Table.Td>
                       <Table.Td><InstanceCounts counted={row.instances} /></Table.Td>
-                      <Table.Td>{row.mass_expiry ? <StateBadge state="warn" label={words.protection} /> : row.instances.healthy > 0 ? <StateBadge state="good" label={words.available} /> : <StateBadge state={row.instances.total > 0 ? 'bad' : 'off'} label={row.instances.total > 0 ? words.unhealthy : words.none} />}</Table.Td>
+                      <Table.Td><ServiceState row={row} /></Table.Td>
                     </Table.Tr>
                   ))}
                 </Table.Tbody>
@@ -99,15 +99,19 @@ function FirstService() {
   return <Empty>{words.registryEmpty}{ways.map(([name, text]) => <span key={name}><strong className="way" lang="en">{name}</strong><code className="example" lang="en">{text}</code></span>)}</Empty>
 }
 
+/** State of a service: of its best instances, where one that nothing checks is not called healthy. */
+function ServiceState({ row: { mass_expiry, instances } }: { row: RegistryService }) {
+  const words = useWords()
+  const { total, healthy, unchecked, isolated } = instances
+  if (mass_expiry) return <StateBadge state="warn" label={words.protection} />
+  if (healthy > unchecked) return <StateBadge state="good" label={words.healthy} />
+  if (unchecked > 0) return <StateBadge state="off" label={words.naming.notChecked} />
+  if (total > isolated) return <StateBadge state="bad" label={words.unhealthy} />
+  return total > 0 ? <StateBadge state="warn" label={words.isolated} /> : <StateBadge state="off" label={words.none} />
+}
+
 /** All states, with words: an unhealthy instance is never hidden. */
 function InstanceCounts({ counted }: { counted: Counted }) {
   const words = useWords()
-  const { total, healthy, unhealthy, isolated } = counted
-  return (
-    <Text size="sm">
-      {words.instancesHealthy(healthy, total)}
-      {unhealthy > 0 && ` · ${unhealthy} ${words.unhealthy}`}
-      {isolated > 0 && ` · ${isolated} ${words.isolated}`}
-    </Text>
-  )
+  return <Text size="sm">{words.naming.summary(counted)}</Text>
 }

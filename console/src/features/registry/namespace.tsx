@@ -55,7 +55,7 @@ export function Namespaces({ q, page, turn, clear, refused }: { q: string | unde
             <Table.Tr key={one.name}>
               <Table.Td data-label={words.name}><Text fw={600} size="sm" className="mono">{one.name}</Text></Table.Td>
               <Table.Td data-label={words.naming.services} className="numbers">{one.services}</Table.Td>
-              <Table.Td data-label={words.instances}>{words.instancesHealthy(one.instances.healthy, one.instances.total)}</Table.Td>
+              <Table.Td data-label={words.instances}>{words.naming.summary(one.instances)}</Table.Td>
               <Table.Td data-label={words.comment}>{one.comment}</Table.Td>
               <Table.Td data-label={words.aliasOwners}>{one.owners}</Table.Td>
               <Table.Td data-label={words.changed} className="nowrap"><Text size="sm" c="dimmed"><Time at={one.update_time} /></Text></Table.Td>

@@ -66,7 +66,7 @@ export function RegistryRules() {
     <>
       <Text size="sm" mb={4} className="crumbs"><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {words.rules}</Text>
       <ScreenHead title={words.rules} note={words.rulesHelp}>
-        <Button size="sm" data-new component={Link} to={`/registry/rules/${kind ?? 'routing'}/+`} disabled={refused !== undefined} title={refused}>{words.create}</Button>
+        <Button size="sm" data-new component={Link} to={`/registry/rules/${kind ?? 'routing'}/+`} disabled={refused !== undefined} title={refused}>{words.newOf(words.shenyuOne.rule)}</Button>
       </ScreenHead>
       <Group mb="md" align="flex-end">
         <NativeSelect label={words.kind} value={kind ?? ''} onChange={(event) => set({ kind: event.currentTarget.value || undefined })}

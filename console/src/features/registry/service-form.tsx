@@ -7,11 +7,12 @@ import { call } from '../../api/client'
 import { segmentOf } from '../../lib/segment'
 import { Dialog } from '../../ui/dialog'
 import { ErrorBox } from '../../ui/states'
+import type { Counted } from '../../api/types'
 import { useWords } from '../../words/words'
 import { NamespaceInput } from './namespace'
 import { lines, pairs } from './pairs'
 
-export interface ServiceDetails { namespace: string; name: string; comment: string; business: string; department: string; owners: string; ports: string; metadata: Record<string, string> }
+export interface ServiceDetails { namespace: string; name: string; comment: string; business: string; department: string; owners: string; ports: string; metadata: Record<string, string>; instances: Counted }
 
 export const servicePath = (namespace: string, name: string) => `/registry/v1/services/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
 

@@ -10,6 +10,7 @@ import { factsOf } from '../../flow/object-path'
 import { pathInUrl, visible } from '../../lib/visible'
 import { Findings } from '../../ui/findings'
 import { Opens } from '../../ui/frame'
+import { Inline } from '../../ui/markdown'
 import { Pager } from '../../ui/pager'
 import { Scroll } from '../../ui/scroll'
 import { Command, Empty, ErrorBox, Loading, NoMatch, ScreenHead, StatusBadge } from '../../ui/states'
@@ -150,17 +151,18 @@ function Detail({ row }: { row: RecentRequest }) {
   const words = useWords()
   const related = useRelated(row)
   const { language } = useLanguage()
-  const facts: [string, React.ReactNode][] = [
+  // A fact that the request lacks is left out.
+  const facts = ([
     [words.time, new Date(row.at_ms).toLocaleString(language)],
     [words.status, <StatusBadge key="s" status={row.status} />],
     [words.duration, words.ms(row.duration_ms) + (row.upstream_ms === null ? '' : ` (${words.upstream}: ${words.ms(row.upstream_ms)})`)],
     [words.client, <span key="c" className="mono">{row.client}</span>],
-    [words.consumer, row.consumer || words.none],
-    [words.plugin, row.plugin || words.none],
-    [words.cause, row.cause || words.none],
-    [words.trace, row.trace_id ? <span key="t" className="mono">{row.trace_id}</span> : words.none],
-    [words.route, row.route ? <Anchor key="r" component={Link} to={`/objects/routes/${encodeURIComponent(row.route)}`}>{row.route}</Anchor> : words.none],
-  ]
+    [words.consumer, row.consumer],
+    [words.plugin, row.plugin],
+    [words.cause, row.cause],
+    [words.trace, row.trace_id && <span key="t" className="mono">{row.trace_id}</span>],
+    [words.route, row.route && <Anchor key="r" component={Link} to={`/objects/routes/${encodeURIComponent(row.route)}`}>{row.route}</Anchor>],
+  ] as [string, React.ReactNode][]).filter(([, value]) => value)
   return (
     <Stack>
       {related.length > 0 && <section className="card findings" aria-label={words.needsHand}><Findings findings={related} /></section>}
@@ -169,7 +171,7 @@ function Detail({ row }: { row: RecentRequest }) {
           <Text className="mono" fw={700}>{row.error.code}</Text>
           <Text size="sm" mt={4} lang="en">{row.error.meaning}</Text>
           <Text size="sm" mt="sm" fw={600}>{words.remedy}</Text>
-          <Text size="sm" lang="en">{row.error.remedy}</Text>
+          <Text size="sm" lang="en"><Inline text={row.error.remedy} /></Text>
         </section>
       )}
       <Table variant="vertical"><Table.Tbody>{facts.map(([name, value]) => <Table.Tr key={name}><Table.Th w={120}>{name}</Table.Th><Table.Td>{value}</Table.Td></Table.Tr>)}</Table.Tbody></Table>

@@ -34,7 +34,7 @@ export function ShenyuObjects() {
   return (
     <>
       <ScreenHead title={words.shenyuKinds[kind]} note={words.shenyuHelp[kind]}>
-        {canCreate && <Button size="sm" data-new component={Link} to={`/shenyu/${kind}/+`} search={{ in: search.in } as never} disabled={refused !== undefined} title={refused}>{words.create}</Button>}
+        {canCreate && <Button size="sm" data-new component={Link} to={`/shenyu/${kind}/+`} search={{ in: search.in } as never} disabled={refused !== undefined} title={refused}>{words.newOf(words.shenyuOne[kind])}</Button>}
       </ScreenHead>
       <Group mb="md" gap="sm" align="flex-end">
         {kind === 'selector' && (

@@ -3,6 +3,7 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { json, query } from '../../api/client'
+import type { Counted } from '../../api/types'
 import { setAt, textAt } from '../../lib/pointer'
 import { useWords } from '../../words/words'
 import { useFault, useForm } from '../context'
@@ -18,7 +19,7 @@ const OPTIONS = 30
 /** What is typed rests so long before it is searched, in milliseconds. */
 const REST_MS = 150
 
-interface Row { name: string; namespace?: string; instances?: { healthy: number; total: number } }
+interface Row { name: string; namespace?: string; instances?: Counted }
 
 /** A name of the registry; a service that is picked brings its namespace along where none is written yet. */
 export function RegistryReference({ target, ...props }: FieldProps & { target: RegistryTarget }) {
@@ -43,7 +44,7 @@ export function RegistryReference({ target, ...props }: FieldProps & { target: R
   const isOpen = isService && within === '' && namespace !== '*'
   const options: Option[] = [
     ...(look?.all && (typed === '' || own === '*') ? [{ value: '*', title: say(look.all), note: '*' }] : []),
-    ...(data ?? []).map((row) => ({ value: isOpen ? `${row.namespace}/${row.name}` : row.name, title: row.name, note: [row.namespace, isService && row.instances && words.instancesHealthy(row.instances.healthy, row.instances.total)].filter(Boolean).join(' · ') })),
+    ...(data ?? []).map((row) => ({ value: isOpen ? `${row.namespace}/${row.name}` : row.name, title: row.name, note: [row.namespace, isService && row.instances && words.naming.summary(row.instances)].filter(Boolean).join(' · ') })),
   ]
   const pick = (next: string) => {
     const row = isOpen ? data?.find((one) => `${one.namespace}/${one.name}` === next) : undefined

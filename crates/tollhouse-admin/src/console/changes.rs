@@ -177,11 +177,42 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
         "deed": row.deed.name(),
         "kind": kind,
         "id": id,
+        "title": title(if after.is_null() { &before } else { &after }),
         "differences": listed,
         "has_more": more,
         "is_cut": row.is_cut,
         "undoes": row.undoes,
     })
+}
+
+/// Maximum number of objects that the title of a change names.
+const TITLES_MAX: usize = 3;
+
+/// Returns the name or path of an object, or the address and service of an instance, so that lists
+/// need not show generated ids. For several objects by path, returns the first titles.
+pub(super) fn title(object: &Value) -> Option<String> {
+    let text = |name: &str| object.get(name)?.as_str().filter(|text| !text.is_empty());
+    if let (Some(service), Some(host), Some(port)) =
+        (text("service"), text("host"), object.get("port").and_then(Value::as_u64))
+    {
+        return Some(format!("{service} {}", host_and_port(host, port)));
+    }
+    if let Some(name) = text("name").or_else(|| text("uri")) {
+        return Some(name.to_owned());
+    }
+    let members = object.as_object().filter(|all| all.keys().all(|path| path.contains('/')))?;
+    let mut titles: Vec<String> = members.values().filter_map(title).take(TITLES_MAX).collect();
+    if titles.is_empty() {
+        return None;
+    }
+    if members.len() > titles.len() {
+        titles.push("…".to_owned());
+    }
+    Some(titles.join(", "))
+}
+
+fn host_and_port(host: &str, port: u64) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Returns the object before and after the change, with secrets sealed. For an import, both are

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tollhouse_model::change_row::{ChangeKind, Way};
 
-use super::differences;
+use super::{changes, differences};
 use crate::context::Admin;
 use crate::index::changes::{ChangeFacts, Summary};
 use crate::shenyu::ShenyuChange;
@@ -64,6 +64,7 @@ pub(super) fn row(admin: &Admin, name: &str, differences_max: usize) -> Option<V
         "deed": change.deed,
         "kind": KIND,
         "id": change.object,
+        "title": changes::title(if first["after"].is_object() { &first["after"] } else { &first["before"] }),
         "context": change.context,
         "differences": found,
         "has_more": has_more,

@@ -15,7 +15,10 @@ use super::incoming::{LocationIn, RuleText};
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct InstanceCounts {
     total: u32,
+    /// Healthy or not checked, and not isolated.
     healthy: u32,
+    /// Number of the healthy ones whose health is not checked.
+    unchecked: u32,
     unhealthy: u32,
     isolated: u32,
 }
@@ -25,6 +28,7 @@ impl From<Counts> for InstanceCounts {
         Self {
             total: counts.total,
             healthy: counts.healthy,
+            unchecked: counts.unchecked,
             unhealthy: counts.unhealthy(),
             isolated: counts.isolated,
         }

@@ -296,7 +296,7 @@ async fn forged_and_outlived_cookies_are_refused() {
 #[tokio::test]
 async fn who_guesses_keys_waits() {
     let fixture = console().await;
-    for _ in 0..3 {
+    for _ in 0..5 {
         assert_eq!(sign_in(&fixture, "wrong").await.status, 401);
     }
     assert_eq!(sign_in(&fixture, "wrong").await.status, 429);

@@ -283,7 +283,7 @@ async fn lists_have_pages_and_filters() {
     assert_eq!(
         status["instances"],
         json!({
-            "total": 26, "healthy": 21, "unhealthy": 0, "isolated": 5,
+            "total": 26, "healthy": 21, "unchecked": 21, "unhealthy": 0, "isolated": 5,
         })
     );
     assert_eq!((&status["counted"]["commits"], &status["clients"]), (&json!(26), &json!(1)));
@@ -520,6 +520,10 @@ async fn what_people_write_is_among_the_changes_and_what_services_do_is_not() {
     let expected = [("delete", instance), ("create", "namespaces/other"), ("patch", instance)];
     assert_eq!(told, expected);
     assert_eq!(rows[2]["actor"], "admin");
+    assert_eq!(
+        (&rows[0]["title"], &rows[1]["title"]),
+        (&json!("svc 10.0.0.1:80"), &json!("other"))
+    );
     let is_isolated = |row: &&Value| row["pointer"] == "/isolated" && row["after"] == true;
     assert!(rows[2]["differences"].as_array().expect("a list").iter().any(|it| is_isolated(&it)));
     let one = format!("/changes/{}", rows[0]["name"].as_str().expect("a name"));

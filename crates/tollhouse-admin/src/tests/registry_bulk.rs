@@ -51,6 +51,7 @@ async fn many_instances_are_isolated_and_weighted_in_one_commit() {
     let rows = registered.fixture.changes("?kind=registry").await;
     assert_eq!(rows.len(), 1, "one row about all of them, and none about nothing: {rows:?}");
     assert_eq!((&rows[0]["deed"], &rows[0]["id"]), (&json!("patch"), &json!("instances")));
+    assert!(rows[0]["title"].as_str().is_some_and(|it| it.contains(", ")), "{rows:?}");
     let places = rows[0]["differences"].to_string();
     assert!(places.contains("instances~1a/isolated"), "{places}");
 }

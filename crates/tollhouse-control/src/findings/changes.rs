@@ -95,9 +95,14 @@ impl ChangeLog {
     }
 
     /// The last change before `unix_ms`; one of the finding's own object is preferred to others of
-    /// the same seconds, because findings are made once a second.
+    /// the same seconds, because findings are made once a second. Changes of the gateway's objects
+    /// explain no finding about the registry.
     pub(super) fn before(&self, unix_ms: u64, subject: &str) -> Option<&EarlierChange> {
-        let is_before = |it: &&EarlierChange| it.at_ms <= unix_ms.saturating_add(CLOCK_MS);
+        let is_of_registry = subject.starts_with("registry ");
+        let is_before = |it: &&EarlierChange| {
+            it.at_ms <= unix_ms.saturating_add(CLOCK_MS)
+                && (!is_of_registry || it.path.starts_with("registry/"))
+        };
         let mut earlier = self.changes.iter().rev().filter(is_before).peekable();
         let last = *earlier.peek()?;
         let mut near = earlier.take_while(|change| change.at_ms + NEAR_MS >= last.at_ms);
@@ -163,5 +168,6 @@ mod tests {
             let change = log.before(now_ms, subject).map(|change| change.path.as_str());
             assert_eq!(change, Some(expected), "{subject}");
         }
+        assert_eq!(log.before(now_ms, "registry default/orders").map(|it| &it.path), None);
     }
 }

@@ -89,33 +89,45 @@ fn find_one(view: &ServiceView) -> Option<Finding> {
 
 fn empty(service: String, silent: &[&Instance]) -> Finding {
     let instances = counted(silent.len() as u64, "instance");
+    let (state, remedy) = match is_set_unhealthy(silent) {
+        true => ("set unhealthy", "set the instances healthy once they serve"),
+        false => {
+            ("without heartbeats", "start the instances, or see why their heartbeats do not arrive")
+        }
+    };
     let what = format!(
-        "registry service {service} has no healthy instance: {instances} without heartbeats ({})",
+        "registry service {service} has no healthy instance: {instances} {state} ({})",
         named(silent)
     );
     about(Severity::Problem, Kind::ServiceEmpty, service, what)
-        .with_remedy("start the instances, or see why their heartbeats do not arrive")
+        .with_remedy(remedy)
         .with_count(silent.len() as u64)
         .since(silent_since_ms(silent))
 }
 
 fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
     let instances = counted(silent.len() as u64, "instance");
-    let what = format!(
-        "{instances} of registry service {service} missed the heartbeats: {}",
-        named(silent)
-    );
+    let (state, remedy) = match is_set_unhealthy(silent) {
+        true => ("set unhealthy", "set the instances healthy once they serve"),
+        false => ("without heartbeats", "start the instances, or deregister those that are gone"),
+    };
+    let what = format!("registry service {service} has {instances} {state}: {}", named(silent));
     about(Severity::Warning, Kind::NodeUnhealthy, service, what)
-        .with_remedy("start the instances, or deregister those that are gone")
+        .with_remedy(remedy)
         .with_count(silent.len() as u64)
         .since(silent_since_ms(silent))
+}
+
+/// Whether no heartbeats are expected of unhealthy instances: a caller has set their state.
+fn is_set_unhealthy(unhealthy: &[&Instance]) -> bool {
+    unhealthy.iter().all(|instance| instance.ttl_seconds.is_none())
 }
 
 fn nothing_checks(service: String, unchecked: &[&Instance]) -> Finding {
     let instances = counted(unchecked.len() as u64, "instance");
     let counts = if unchecked.len() == 1 { "it counts" } else { "they count" };
     let what = format!(
-        "nothing checks {instances} of registry service {service}: {counts} as healthy for ever ({})",
+        "nothing checks {instances} of registry service {service}: {counts} as healthy until removed ({})",
         named(unchecked)
     );
     about(Severity::Note, Kind::InstanceUnchecked, service, what)

@@ -215,6 +215,26 @@ fn a_registry_stands_beside_the_published_machines_and_a_real_one() {
 }
 
 #[test]
+fn the_cases_of_ngxway_are_counted_beside_the_published_ones() {
+    let report = suite(
+        "ngxway",
+        &[
+            ("direct", "-n 10000 -c 32", 60_000.0),
+            ("tollhouse", "-n 10000 -c 32", 11_950.5),
+            ("tollhouse", "-n 10000 -c 64", 14_115.5),
+            ("tollhouse, cached", "-n 10000 -c 32", 47_802.0),
+            ("tollhouse, cached", "-n 10000 -c 64", 14_115.5),
+        ],
+    );
+    let text = verdict(&report);
+    let expected = "Tollhouse (cached) is faster than ngxway’s published figures in 1 of 2 cases (−50 % … +100 %); \
+                    published: 23,901 … 28,231 requests/s. Other hardware and tools. A single run shows no \
+                    variance: treat as indicative. Tollhouse is slower than ngxway’s published figures in 2 of 2 \
+                    cases (−50 %)";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn met_and_missed_thresholds_stand_before_what_is_folded() {
     let page = html::render(&fixture::open_loop());
     let text = plain(section(&page, "thresholds"));

@@ -271,6 +271,7 @@ fn recount(total: &mut Counts, before: Counts, after: Counts) {
     );
     total.total = total.total - before.total + after.total;
     total.healthy = total.healthy - before.healthy + after.healthy;
+    total.unchecked = total.unchecked - before.unchecked + after.unchecked;
     total.isolated = total.isolated - before.isolated + after.isolated;
 }
 

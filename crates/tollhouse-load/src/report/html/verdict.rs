@@ -76,8 +76,8 @@ fn sentences(report: &Report, rows: &[Row<'_>]) -> Vec<Sentence> {
     };
     let is_compared = !told.is_empty() || !peers.is_empty();
     told.extend(peers);
-    let beside = published::sentence(report, rows, &theirs);
-    if !is_compared && beside.is_none() {
+    let beside = published::sentences(report, rows, &theirs);
+    if !is_compared && beside.is_empty() {
         return fallback(rows, doubts, ours).into_iter().collect();
     }
     told.extend(beside);
@@ -141,7 +141,7 @@ fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Opt
     Some(Sentence { text, may_be_quoted: quotable(known, invalid.len()) })
 }
 
-fn p99(row: &Row<'_>) -> Option<Spread> {
+pub(super) fn p99(row: &Row<'_>) -> Option<Spread> {
     row.spread(|run| percentile_of(run.headline(), 99.0).known())
 }
 

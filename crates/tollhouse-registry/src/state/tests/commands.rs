@@ -58,7 +58,7 @@ fn registering_again_replaces_all_but_isolation() {
     let third = bench.register(NewInstance { isolated: Some(false), ..instance("i", "s") });
     assert!(!third.isolated);
     let view = bench.state.service(key("s").borrowed()).expect("created");
-    assert_eq!(view.counts, Counts { total: 1, healthy: 1, isolated: 0 });
+    assert_eq!(view.counts, Counts { total: 1, healthy: 1, unchecked: 1, isolated: 0 });
 }
 
 #[test]

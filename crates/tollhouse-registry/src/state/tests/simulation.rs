@@ -261,12 +261,15 @@ impl Simulation {
                 revision = revision.with(known.revision);
                 counts.total += 1;
                 counts.isolated += u32::from(known.isolated);
-                counts.healthy += u32::from(known.healthy && !known.isolated);
+                let is_healthy = known.healthy && !known.isolated;
+                counts.healthy += u32::from(is_healthy);
+                counts.unchecked += u32::from(is_healthy && known.ttl_seconds.is_none());
             }
             assert_eq!((view.counts, view.revision), (counts, revision));
             total.total += counts.total;
             total.isolated += counts.isolated;
             total.healthy += counts.healthy;
+            total.unchecked += counts.unchecked;
         }
         assert_eq!(state.totals().instances, total);
         for namespace in state.namespaces() {

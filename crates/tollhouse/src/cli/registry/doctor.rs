@@ -124,10 +124,11 @@ fn now_ms() -> u64 {
 fn render(facts: &Facts, findings: &[Finding]) -> String {
     let status = &facts.status;
     let mut text = format!(
-        "{}, {}: {} healthy, {} unhealthy, {} isolated\n",
+        "{}, {}: {} healthy, {} not checked, {} unhealthy, {} isolated\n",
         counted(status.services, "service"),
         counted(status.instances.total, "instance"),
-        status.instances.healthy,
+        status.instances.healthy.saturating_sub(status.instances.unchecked),
+        status.instances.unchecked,
         status.instances.unhealthy,
         status.instances.isolated
     );

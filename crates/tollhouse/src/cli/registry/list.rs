@@ -88,6 +88,7 @@ fn service_table(services: &[Service]) -> String {
         ("SERVICE", Align::Left),
         ("INSTANCES", Align::Right),
         ("HEALTHY", Align::Right),
+        ("NOT CHECKED", Align::Right),
         ("UNHEALTHY", Align::Right),
         ("ISOLATED", Align::Right),
         ("MASS EXPIRY", Align::Left),
@@ -101,7 +102,8 @@ fn service_table(services: &[Service]) -> String {
         table.push([
             format!("{}/{}", service.namespace, service.name),
             counted.total.to_string(),
-            counted.healthy.to_string(),
+            counted.healthy.saturating_sub(counted.unchecked).to_string(),
+            counted.unchecked.to_string(),
             counted.unhealthy.to_string(),
             counted.isolated.to_string(),
             expiry.map(|expiry| format!("{} kept", expiry.kept)).unwrap_or_default(),
@@ -176,7 +178,8 @@ mod tests {
         };
         let isolated = Instance { isolated: true, host: "::1".into(), ..healthy.clone() };
         let silent = Instance { healthy: false, last_beat: None, ..healthy.clone() };
-        let text = instance_table(&[healthy, isolated, silent], 9_000);
+        let unchecked = Instance { ttl_seconds: None, last_beat: None, ..healthy.clone() };
+        let text = instance_table(&[healthy, isolated, silent, unchecked], 9_000);
         let lines: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -184,6 +187,7 @@ mod tests {
         assert_eq!(lines[1], "10.0.0.1:80 healthy 100 5s 2s ago - - ns/svc zone=a a");
         assert!(lines[2].starts_with("[::1]:80 isolated 100"), "{text}");
         assert!(lines[3].starts_with("10.0.0.1:80 unhealthy 100 5s - - -"), "{text}");
+        assert!(lines[4].starts_with("10.0.0.1:80 not checked 100 - - - -"), "{text}");
         assert_eq!(instance_table(&[], 0), "no instances\n");
     }
 
@@ -192,12 +196,18 @@ mod tests {
         let service = Service {
             namespace: "ns".into(),
             name: "svc".into(),
-            instances: InstanceCounts { total: 4, healthy: 2, unhealthy: 1, isolated: 1 },
+            instances: InstanceCounts {
+                total: 4,
+                healthy: 2,
+                unchecked: 2,
+                unhealthy: 1,
+                isolated: 1,
+            },
             mass_expiry: Some(MassExpiry { since_ms: 1, kept: 2 }),
             ..Service::default()
         };
         let text = service_table(&[service]);
         let line = text.lines().nth(1).expect("a line").split_whitespace();
-        assert_eq!(line.collect::<Vec<_>>().join(" "), "ns/svc 4 2 1 1 2 kept -");
+        assert_eq!(line.collect::<Vec<_>>().join(" "), "ns/svc 4 0 2 1 1 2 kept -");
     }
 }

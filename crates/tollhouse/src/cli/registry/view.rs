@@ -20,6 +20,7 @@ pub struct Service {
 pub struct InstanceCounts {
     pub total: u32,
     pub healthy: u32,
+    pub unchecked: u32,
     pub unhealthy: u32,
     pub isolated: u32,
 }
@@ -105,6 +106,7 @@ impl Instance {
     pub fn state(&self) -> &'static str {
         match (self.isolated, self.healthy) {
             (true, _) => "isolated",
+            (false, true) if self.ttl_seconds.is_none() => "not checked",
             (false, true) => "healthy",
             (false, false) => "unhealthy",
         }

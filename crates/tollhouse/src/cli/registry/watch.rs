@@ -143,7 +143,7 @@ mod tests {
         let mut known = None;
         let table = [
             (
-                r#"{"type":"added","instance":{"host":"a","port":1,"weight":5,"healthy":true,"id":"i"}}"#,
+                r#"{"type":"added","instance":{"host":"a","port":1,"weight":5,"healthy":true,"ttl_seconds":5,"id":"i"}}"#,
                 Some("+ a:1 healthy weight=5 id=i"),
             ),
             (r#"{"type":"synced","exists":true,"total":1}"#, Some("= 1 instance of ns/svc")),

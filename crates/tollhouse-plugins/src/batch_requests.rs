@@ -187,7 +187,7 @@ async fn run(
     let target = own_listener(cx).ok_or_else(|| failed("the request has no port"))?;
     let reuse = Reuse::For { idle: Duration::from_secs(1), connections_max: 1 };
     let client = HttpClient::new(batch.timeout(), false.into(), reuse);
-    let client = client.with_replies_up_to(REPLY_BYTES_MAX).with_spelling();
+    let client = client.with_replies_up_to(REPLY_BYTES_MAX).with_written_names();
     let address = cx.remote_address().to_string().into_bytes();
     let outer = outer_headers(cx);
     let own = [(address_header.clone(), address), (MARK.to_owned(), b"1".to_vec())];

@@ -15,15 +15,15 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper_util::rt::TokioIo;
 
 use self::pool::{Live, Names, PoolKey};
-use self::spelling::{HeadCopy, StreamTap};
+use self::written_names::{HeadCopy, StreamTap};
 
 mod pool;
 pub(crate) mod service;
-mod spelling;
 mod target;
+mod written_names;
 
-pub(crate) use self::spelling::Spelling;
 pub(crate) use self::target::{Scheme, Target, TargetError};
+pub(crate) use self::written_names::WrittenNames;
 use crate::shared::dial::{Verification, dial, prepare_tls};
 
 /// Maximum length of an answer's body in bytes. Such services return a decision or a page; longer
@@ -108,7 +108,7 @@ pub(crate) struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
     /// Names of `headers` as the server wrote them; empty unless the client keeps them.
-    pub spelling: Spelling,
+    pub written_names: WrittenNames,
     pub body: Bytes,
 }
 
@@ -155,7 +155,7 @@ impl HttpClient {
 
     /// Keeps header names of answers as the server writes them, for a copy of each head.
     #[must_use]
-    pub fn with_spelling(self) -> Self {
+    pub fn with_written_names(self) -> Self {
         Self { names: Names::Spelled, ..self }
     }
 
@@ -231,14 +231,14 @@ impl HttpClient {
             ConnectionFailure { error: error.into_error().into(), is_unsent }
         });
         let (head, body) = sent?.into_parts();
-        let spelling = live.head.as_ref().map(HeadCopy::spelling).unwrap_or_default();
+        let written_names = live.head.as_ref().map(HeadCopy::written_names).unwrap_or_default();
         let body = read(body, self.reply_bytes_max)
             .await
             .map_err(|error| ConnectionFailure { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }
-        Ok(Reply { status: head.status.as_u16(), headers: head.headers, spelling, body })
+        Ok(Reply { status: head.status.as_u16(), headers: head.headers, written_names, body })
     }
 }
 

@@ -157,9 +157,9 @@ struct Headers<'r>(&'r Reply);
 
 impl Serialize for Headers<'_> {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let Reply { headers, spelling, .. } = self.0;
+        let Reply { headers, written_names, .. } = self.0;
         out.collect_map(headers.keys().map(|name| {
-            let spelled = spelling.get(name).cloned();
+            let spelled = written_names.get(name).cloned();
             (spelled.unwrap_or_else(|| title_case(name)), Values(headers, name))
         }))
     }
@@ -209,11 +209,11 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::http_client::Spelling;
+    use crate::http_client::WrittenNames;
 
     fn reply(body: &'static [u8]) -> Reply {
-        let (headers, spelling) = (HeaderMap::new(), Spelling::new());
-        Reply { status: 200, headers, spelling, body: Bytes::from_static(body) }
+        let (headers, written_names) = (HeaderMap::new(), WrittenNames::new());
+        Reply { status: 200, headers, written_names, body: Bytes::from_static(body) }
     }
 
     async fn list(bytes_max: usize, bodies: &[&'static [u8]]) -> String {

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::spelling::{HeadCopy, StreamTap};
 use super::target::{Scheme, Target};
+use super::written_names::{HeadCopy, StreamTap};
 use crate::shared::dial::Verification;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -39,7 +39,7 @@ pub(super) struct PoolKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Names {
     LowerCase,
-    /// As the server writes them, in [`super::Reply::spelling`].
+    /// As the server writes them, in [`super::Reply::written_names`].
     Spelled,
 }
 

@@ -290,18 +290,20 @@ fn names_of(state: &State, pattern: &ResourcePattern) -> (String, String) {
                 RuleKind::TrafficMirroring,
                 RuleKind::FaultInjection,
             ];
-            of_rule(state, &kinds, id)
+            namespace_and_name(state, &kinds, id)
         }
-        ResourceKind::RateLimitRule => of_rule(state, &[RuleKind::RateLimit], id),
-        ResourceKind::CircuitBreakerRule => of_rule(state, &[RuleKind::CircuitBreaker], id),
-        ResourceKind::FaultDetectRule => of_rule(state, &[RuleKind::FaultDetector], id),
-        ResourceKind::LaneRule => of_rule(state, &[RuleKind::Lane], id),
+        ResourceKind::RateLimitRule => namespace_and_name(state, &[RuleKind::RateLimit], id),
+        ResourceKind::CircuitBreakerRule => {
+            namespace_and_name(state, &[RuleKind::CircuitBreaker], id)
+        }
+        ResourceKind::FaultDetectRule => namespace_and_name(state, &[RuleKind::FaultDetector], id),
+        ResourceKind::LaneRule => namespace_and_name(state, &[RuleKind::Lane], id),
         ResourceKind::Gateway => of_id(None),
     }
 }
 
 /// Returns namespace and name of a rule; the id if it has no name or does not exist.
-fn of_rule(state: &State, kinds: &[RuleKind], id: &str) -> (String, String) {
+fn namespace_and_name(state: &State, kinds: &[RuleKind], id: &str) -> (String, String) {
     match kinds.iter().find_map(|kind| state.rule(*kind, id)) {
         Some(rule) if !rule.name.is_empty() => (rule.namespace.to_string(), rule.name.to_string()),
         _ => (String::new(), id.to_owned()),

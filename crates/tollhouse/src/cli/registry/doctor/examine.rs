@@ -391,7 +391,8 @@ mod tests {
             ((3, 0, 1), Some("ns/svc has no healthy instance out of 3")),
         ];
         for ((total, healthy, isolated), expected) in table {
-            let instances = InstanceCounts { total, healthy, isolated, ..InstanceCounts::default() };
+            let instances =
+                InstanceCounts { total, healthy, isolated, ..InstanceCounts::default() };
             let (namespace, name) = ("ns".to_owned(), "svc".to_owned());
             let services = vec![Service { namespace, name, instances, ..Service::default() }];
             let found = found_in(Facts { status: status(), services, ..Facts::default() });

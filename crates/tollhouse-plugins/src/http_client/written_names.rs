@@ -11,11 +11,11 @@ use hyper::header::HeaderName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollhouse_net::Stream;
 
-/// Bytes of an answer that are copied. Names after them have no known spelling.
+/// Bytes of an answer that are copied. The spelling of names after them is not known.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Names of headers as the server wrote them.
-pub(crate) type Spelling = HashMap<HeaderName, String>;
+pub(crate) type WrittenNames = HashMap<HeaderName, String>;
 
 /// Start of the answer that is being read on a connection.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ impl HeadCopy {
     }
 
     /// Returns the names in the head of the answer. Heads of informational answers are passed over.
-    pub fn spelling(&self) -> Spelling {
+    pub fn written_names(&self) -> WrittenNames {
         let copy = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = &copy[..];
         loop {
@@ -120,11 +120,11 @@ mod tests {
         let copy = HeadCopy::default();
         copy.add(b"HTTP/1.1 100 Continue\r\nX-Early: 1\r\n\r\nHTTP/1.1 200 OK\r\nClient-IP: 1\r\n");
         copy.add(b"x-HeaderB: a: b\r\n\r\nX-Body: 1\r\n\r\n");
-        let mut names: Vec<_> = copy.spelling().into_values().collect();
+        let mut names: Vec<_> = copy.written_names().into_values().collect();
         names.sort();
         assert_eq!(names, ["Client-IP", "x-HeaderB"]);
         copy.clear();
-        assert!(copy.spelling().is_empty());
+        assert!(copy.written_names().is_empty());
     }
 
     #[test]

@@ -39,10 +39,19 @@ pub(super) fn build(arguments: &DistArguments) -> Result<Built> {
         None if arguments.no_training => None,
         None => Some(train(&build)?),
     };
-    let flag = profile.as_ref().map(|file| format!("-Cprofile-use={}", file.display()));
+    let flags = profile.as_deref().map(flags_with_profile).unwrap_or_default();
     println!("building the binary");
-    let binary = build.release(flag.as_deref())?;
+    let binary = build.release(&flags)?;
     Ok(Built { binary, profile })
+}
+
+/// Options of LLVM about the code that the profile shows as cold. A function is inlined there only
+/// if the code gets smaller; the default allows 45 instructions more.
+const COLD_CODE: &str = "-inline-cold-callsite-threshold=0 -inlinecold-threshold=0";
+
+/// Returns the compiler's flags for a build with a profile.
+fn flags_with_profile(profile: &Path) -> Vec<String> {
+    vec![format!("-Cprofile-use={}", profile.display()), format!("-Cllvm-args={COLD_CODE}")]
 }
 
 /// Builds an instrumented binary, sends it the training load, and merges its counts.
@@ -61,7 +70,7 @@ fn train(build: &Build) -> Result<PathBuf> {
     }
     println!("building the binary that counts");
     let flag = format!("-Cprofile-generate={}", counts.display());
-    let binary = build.instrumented(&flag)?;
+    let binary = build.instrumented(&[flag])?;
     println!("training it");
     crate::bench::train(&binary)?;
     let profile = build.target.join("tollhouse.profdata");
@@ -92,7 +101,7 @@ impl Build {
     }
 
     /// Builds the binary that is published, linked to an old C library.
-    fn release(&self, flag: Option<&str>) -> Result<PathBuf> {
+    fn release(&self, flags: &[String]) -> Result<PathBuf> {
         let tools = prepare_tools(&self.target)?;
         let program = tools.join("cargo-zigbuild");
         let mut command = shell::command(&program.to_string_lossy(), &["zigbuild"]);
@@ -103,24 +112,24 @@ impl Build {
             Some(version) => format!("{}.{version}", self.triple),
             None => self.triple.clone(),
         };
-        self.run(command, &triple, Place { folder: "dist-build", flag })
+        self.run(command, &triple, Place { folder: "dist-build", flags })
     }
 
     /// Builds a binary that counts, linked as usual: zig takes no linker flags for counters.
-    fn instrumented(&self, flag: &str) -> Result<PathBuf> {
+    fn instrumented(&self, flags: &[String]) -> Result<PathBuf> {
         let mut command = shell::cargo(&["build"]);
         command.envs(HOST_SETTINGS);
-        self.run(command, &self.triple, Place { folder: "dist-train", flag: Some(flag) })
+        self.run(command, &self.triple, Place { folder: "dist-train", flags })
     }
 
     fn run(&self, mut command: Command, triple: &str, place: Place<'_>) -> Result<PathBuf> {
         let target = self.target.join(place.folder);
-        // Cargo does not know of the flag, so that it would keep what another one has built.
+        // Cargo does not know of the flags, so that it would keep what another one has built.
         if target.exists() {
             std::fs::remove_dir_all(&target)?;
         }
-        if let Some(flag) = place.flag {
-            command.env("RUSTC_WRAPPER", write_wrapper(&target, flag)?);
+        if !place.flags.is_empty() {
+            command.env("RUSTC_WRAPPER", write_wrapper(&target, place.flags)?);
         }
         command
             .args(["--locked", "--profile", CARGO_PROFILE, "--package", "tollhouse", "--target"])
@@ -135,21 +144,22 @@ impl Build {
     }
 }
 
-/// Folder below the target folder, and the compiler's flag about the profile.
+/// Folder below the target folder, and the compiler's flags about the profile.
 struct Place<'a> {
     folder: &'static str,
-    flag: Option<&'a str>,
+    flags: &'a [String],
 }
 
-/// Writes a program that cargo calls in the place of the compiler, and that adds `flag` for crates
+/// Writes a program that cargo calls in the place of the compiler, and that adds `flags` for crates
 /// of the target.
 ///
 /// Cargo hashes `RUSTFLAGS` into the names of symbols, and a profile knows functions by these
 /// names: if the flags differed from those of the training, it would have no effect.
-fn write_wrapper(folder: &Path, flag: &str) -> Result<PathBuf> {
+fn write_wrapper(folder: &Path, flags: &[String]) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
+    let flags = format!("'{}'", flags.join("' '"));
     let script = format!(
-        "#!/bin/sh\ncase \" $* \" in *\" --target \"*) set -- \"$@\" '{flag}' ;; esac\nexec \"$@\"\n"
+        "#!/bin/sh\ncase \" $* \" in *\" --target \"*) set -- \"$@\" {flags} ;; esac\nexec \"$@\"\n"
     );
     let file = folder.join("compiler-with-profile");
     std::fs::create_dir_all(folder)?;

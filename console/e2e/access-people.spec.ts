@@ -51,7 +51,7 @@ test('a user gets a token once, a policy as a sentence, and may do what it says'
     // Who has done it is told by name, and a disabled token is refused at once.
     await page.goto(`${gateway.admin}/ui/changes?kind=registry`)
     await expect(page.getByRole('row', { name: /config-files\/default\/open\/a\.txt/ }).first()).toContainText('mary')
-    await expect(page.getByRole('row', { name: /policies\/open-files/ })).toContainText('admin')
+    await expect(page.getByRole('row', { name: /Policy open-files/ })).toContainText('admin')
     await page.goto(`${gateway.admin}/ui/access`)
     await page.getByRole('button', { name: 'Token mary' }).click()
     await dialog.getByRole('button', { name: 'Disable' }).click()

@@ -584,7 +584,7 @@ export const en = {
   shenyuChoose: 'There are none yet. Choose a plugin to create the first.',
   shenyuNoRules: 'It has no rules yet, so it has no effect.',
   shenyuNewRule: 'New rule',
-  within: { instances: 'Instance', services: 'Registered service', aliases: 'Alias', namespaces: 'Namespace' },
+  within: { instances: 'Instance', services: 'Registered service', aliases: 'Alias', namespaces: 'Namespace', users: 'User', 'user-groups': 'User group', roles: 'Role', policies: 'Policy', 'config-groups': 'Configuration group', 'config-files': 'Configuration file' },
   elsewhere: { registry: 'Registry', shenyu: 'ShenYu', file: 'File', document: 'Document', import: 'Import' },
   filterBy: (what: string) => `Filter by ${what}`,
   plugin: 'Plugin',

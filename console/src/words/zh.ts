@@ -567,7 +567,7 @@ export const zh: Words = {
   shenyuChoose: '还没有对象。请先选择插件再新建。',
   shenyuNoRules: '没有规则，因此不起作用。',
   shenyuNewRule: '新建规则',
-  within: { instances: '实例', services: '注册服务', aliases: '别名', namespaces: '命名空间' },
+  within: { instances: '实例', services: '注册服务', aliases: '别名', namespaces: '命名空间', users: '用户', 'user-groups': '用户组', roles: '角色', policies: '策略', 'config-groups': '配置分组', 'config-files': '配置文件' },
   elsewhere: { registry: '注册中心', shenyu: 'ShenYu', file: '文件', document: '文档', import: '导入' },
   filterBy: (what: string) => `按${what}筛选`,
   plugin: '插件',

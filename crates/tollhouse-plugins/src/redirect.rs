@@ -219,7 +219,7 @@ impl Target {
     }
 }
 
-/// Whether the request arrived without TLS, at the gateway or at the proxy in front. An unknown
+/// True for a request without TLS, at the gateway or at the proxy in front. An unknown
 /// scheme counts as one without, so that no value of the header but `https` avoids the redirect.
 fn is_plain(cx: &RequestContext<'_>) -> bool {
     match cx.header("X-Forwarded-Proto") {

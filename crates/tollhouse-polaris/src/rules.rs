@@ -18,7 +18,7 @@ use crate::code::Code;
 use crate::date::DateText;
 use crate::dialect::rights::Permits;
 use crate::wire::answer::put_revision;
-use crate::wire::write::{put_flag, put_flag_value, put_set_flag, put_text, put_text_value};
+use crate::wire::write::{put_flag, put_flag_value, put_small_number, put_text, put_text_value};
 use crate::wire::{Field, Fields, Value, WireError};
 use bytes::Bytes;
 use layout::{Switch, Texts};
@@ -124,8 +124,8 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
 /// Writes the fields that tell a console which changes its reader may make, if the kind has them.
 pub(crate) fn put_permits(out: &mut Vec<u8>, kind: RuleKind, permits: Permits) {
     let Some(number) = layout_of(kind).editable else { return };
-    put_set_flag(out, number, permits.editable);
-    put_set_flag(out, number + 1, permits.deletable);
+    put_small_number(out, number, permits.editable.into());
+    put_small_number(out, number + 1, permits.deletable.into());
 }
 
 /// Services of a rule, and its final kind.

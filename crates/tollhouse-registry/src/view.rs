@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-/// Whether the instance counts as healthy only because its health is not checked.
+/// True if the instance counts as healthy only because its health is not checked.
 fn is_unchecked(instance: &Instance) -> bool {
     instance.healthy && !instance.isolated && instance.ttl_seconds.is_none()
 }

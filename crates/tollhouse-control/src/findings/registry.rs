@@ -118,7 +118,7 @@ fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
         .since(silent_since_ms(silent))
 }
 
-/// Whether no heartbeats are expected of unhealthy instances: a caller has set their state.
+/// True if callers have set the state of these instances, which then send no heartbeats.
 fn is_set_unhealthy(unhealthy: &[&Instance]) -> bool {
     unhealthy.iter().all(|instance| instance.ttl_seconds.is_none())
 }

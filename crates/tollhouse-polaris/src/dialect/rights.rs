@@ -55,7 +55,7 @@ impl Viewer {
         self.may(state, self.function, resource)
     }
 
-    /// Whether the reader may call a function on an object.
+    /// Checks the right of the reader to call a function on an object.
     fn may(&self, state: &State, function: &'static str, resource: Resource<'_>) -> bool {
         self.verdict(state, function, resource) == Verdict::Allowed
     }
@@ -125,8 +125,8 @@ impl Viewer {
         self.may_rule(state, self.function, rule)
     }
 
-    /// Whether the reader may call a function on a rule: by its id, or on all services that it
-    /// targets.
+    /// Checks the right of the reader to call a function on a rule: by its id, or on all services
+    /// that it targets.
     fn may_rule(&self, state: &State, function: &'static str, rule: &Rule) -> bool {
         match self.verdict(state, function, Resource::by_id(rule_resource(rule.kind), &rule.id)) {
             Verdict::Allowed => true,
@@ -140,8 +140,8 @@ impl Viewer {
         }
     }
 
-    /// Whether the reader may call a function on a service; one that does not exist is covered by
-    /// its namespace too.
+    /// Checks the right of the reader to call a function on a service. A service that does not exist
+    /// is covered by its namespace too.
     fn may_service(&self, state: &State, function: &'static str, key: &ServiceKey) -> bool {
         let resource = service_resource(state, key.borrowed());
         match self.verdict(state, function, resource) {

@@ -106,10 +106,10 @@ pub fn put_flag(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number(out, number, u64::from(value));
 }
 
-/// Writes a plain boolean, also if it is false.
-pub fn put_set_flag(out: &mut Vec<u8>, number: u32, value: bool) {
+/// Writes a plain number below 128, or a boolean as 0 or 1, also if it is 0.
+pub fn put_small_number(out: &mut Vec<u8>, number: u32, value: u8) {
     put_tag(out, number, WireType::Varint);
-    out.push(value.into());
+    out.push(value);
 }
 
 /// Writes a field of type `google.protobuf.StringValue`.

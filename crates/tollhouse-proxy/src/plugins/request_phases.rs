@@ -86,7 +86,7 @@ struct Phasing<'r, 's> {
     upstream: Option<&'s StepUpstream>,
     worker: &'r Worker,
     timing: Timing,
-    /// Whether no route matches, so that the request is answered 404.
+    /// True for a request without a matching route, which is answered 404.
     is_lost: bool,
 }
 
